@@ -1,0 +1,43 @@
+# Read with `.` by the scripts that set something up. A stage that has finished leaves a stamp under
+# .venv, holding a hash of what it was made from; it runs again only when that hash changes.
+
+stamps=.venv/.setup
+
+say() { printf '%s\n' "$*" >&2; }
+
+fail() {
+  say "$*"
+  exit 2
+}
+
+# hash_of FILE_OR_FOLDER...: one hash of the names and contents of these files
+hash_of() {
+  {
+    find "$@" -type f ! -path '*/__pycache__/*' | LC_ALL=C sort
+    find "$@" -type f ! -path '*/__pycache__/*' | LC_ALL=C sort | git hash-object --no-filters --stdin-paths
+  } | git hash-object --stdin
+}
+
+# is_done NAME KEY: whether the stage NAME has finished for the same KEY
+is_done() {
+  [ -f "$stamps/$1" ] && [ "$(cat "$stamps/$1")" = "$2" ]
+}
+
+# mark_done NAME KEY: leave the stamp, whole or not at all
+mark_done() {
+  mkdir -p "$stamps"
+  printf '%s\n' "$2" >"$stamps/$1.part"
+  mv "$stamps/$1.part" "$stamps/$1"
+}
+
+# stage NAME KEY COMMAND...: run COMMAND, unless the stage NAME has finished for the same KEY
+stage() {
+  stage_name=$1
+  stage_key=$2
+  shift 2
+  if is_done "$stage_name" "$stage_key"; then return 0; fi
+  rm -f "$stamps/$stage_name"
+  say "set-up: $stage_name"
+  "$@"
+  mark_done "$stage_name" "$stage_key"
+}

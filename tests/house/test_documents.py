@@ -1,0 +1,51 @@
+"""The code in the README and in the docs runs and prints what the page says."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.house.documents import run_page
+from tests.house.sources import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_code_of_the_page_runs(path: Path, tmp_path: Path) -> None:
+    run_page(path.read_text(encoding="utf-8"), path.name, tmp_path)
+
+
+def test_readme_has_code_that_runs(tmp_path: Path) -> None:
+    assert "```python" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_sound_page_runs(tmp_path: Path) -> None:
+    page = (
+        "```python\nx = 3\n```\n\ntext\n\n```python\nprint(x, 1.25)\n```\n```text\n3 1...\n```\n"
+        "```console\n$ make run\n...\n$ python -c 'print(4)'\n4\n```\n"
+        "```sh\n# set up\ngit clone somewhere\npython -c ''\n```\n"
+        "<!-- not run: it never ends -->\n```python\nwhile True: pass\n```\n```json\n{\n```\n"
+    )
+    assert run_page(page, "page.md", tmp_path) == 4
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("```python\nprint(1)\n```\n```text\n2\n```\n", "page.md:4 prints"),
+        ("```python\nprint(12)\n```\n\n```text\n1\n```\n", "page.md:5 prints"),
+        ("```console\n$ python -c 'print(4)'\n5\n```\n", "page.md:1 prints"),
+        ("```console\n$ python -c 'raise SystemExit(2)'\n```\n", "ended with 2"),
+        ("```sh\nrm -r everything\n```\n", "no command that a page may show"),
+        ("```console\nloose\n```\n", "no `\\$ ` command"),
+    ],
+)
+def test_a_page_that_says_something_else_is_found(page: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=said):
+        run_page(page, "page.md", tmp_path)
+
+
+def test_an_error_in_a_block_is_shown_at_its_line_of_the_page(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        run_page("one\n```python\n\n1 / 0\n```\n", "page.md", tmp_path)
+    assert caught.traceback[-1].lineno == 3

@@ -1,0 +1,122 @@
+"""The scripts that set the project up: they stop at errors, and do nothing twice."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.sources import ROOT
+
+SCRIPTS = [
+    *sorted(path for path in (ROOT / "scripts").iterdir() if path.is_file()),
+    ROOT / ".ci/run",
+]
+
+
+def script_faults(path: Path) -> list[str]:
+    """What keeps a script from being run and from stopping at its first error."""
+    text = path.read_text(encoding="utf-8")
+    faults = []
+    if path.suffix != ".sh":  # those are read by the others
+        if not text.startswith("#!/bin/sh\n"):
+            faults.append("does not begin with #!/bin/sh")
+        if "\nset -eu\n" not in text:
+            faults.append("does not stop at errors: set -eu")
+        if not os.access(path, os.X_OK):
+            faults.append("is not executable")
+    parsed = subprocess.run(["sh", "-n", path], capture_output=True, text=True, check=False)
+    return faults + parsed.stderr.splitlines()
+
+
+def shell(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run shell code in a folder."""
+    return subprocess.run(
+        ["sh", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | environment,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_script_can_be_run_and_stops_at_errors(path: Path) -> None:
+    assert not script_faults(path)
+
+
+def test_a_script_that_does_not_stop_at_errors_is_found(tmp_path: Path) -> None:
+    (tmp_path / "sample").write_text("if true; then\n", encoding="utf-8")
+    assert len(script_faults(tmp_path / "sample")) >= 4
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with the set-up scripts and nothing set up."""
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    for name in ("pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+STAGE = ". scripts/stage.sh\nset -eu\n"
+
+
+def test_a_stage_runs_once_for_the_same_key_and_again_for_another(checkout: Path) -> None:
+    code = STAGE + "for key in 1 1 2 2; do stage count $key sh -c 'echo x >>runs'; done"
+    assert shell(code, checkout).returncode == 0
+    assert (checkout / "runs").read_text(encoding="utf-8") == "x\nx\n"
+
+
+def test_a_stage_that_fails_leaves_no_stamp_even_where_there_was_one(checkout: Path) -> None:
+    code = STAGE + "stage a 1 true; is_done a 1 && echo done; stage a 2 false; echo not reached"
+    done = shell(code, checkout)
+    assert (done.returncode, done.stdout) == (1, "done\n")
+    assert not (checkout / ".venv" / ".setup" / "a").exists()
+
+
+def test_a_hash_tells_a_change_of_content_and_of_name(checkout: Path) -> None:
+    code = (
+        STAGE
+        + "mkdir d; for f in a=1 a=2 b=2; do rm -f d/*; echo ${f#*=} >d/${f%=*}; hash_of d; done"
+    )
+    assert len(set(shell(code, checkout).stdout.split())) == 3
+
+
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        ("sys.exit(sys.version_info", "must be Python 3.11 or newer"),
+        ("ensurepip", "has no venv module"),
+        ("import sys", "does not run"),
+    ],
+)
+def test_setup_refuses_an_interpreter_in_one_line(refused: str, said: str, checkout: Path) -> None:
+    python = checkout / "python"
+    refusal = f"case \"$*\" in *'{refused}'*) exit 1 ;; esac\n"
+    python.write_text(f'#!/bin/sh\n{refusal}exec {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    done = shell("scripts/setup run", checkout, PYTHON=str(python))
+    assert done.returncode == 2
+    assert said in done.stderr and str(python) in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (checkout / ".venv").exists()
+
+
+def test_check_names_an_option_that_it_does_not_know(checkout: Path) -> None:
+    done = shell("scripts/check --quick", checkout)
+    assert (done.returncode, "(--quick)" in done.stderr) == (2, True)
+
+
+def test_chromium_is_a_failure_under_ci_and_a_skip_elsewhere(checkout: Path) -> None:
+    for name in ("sh", "id"):
+        (checkout / name).symlink_to(shutil.which(name) or name)
+    only_here = {"PATH": str(checkout), "MANYHEADS_CHROMIUM": ""}
+    for ci, status in (("true", 1), ("", 0)):
+        done = shell("scripts/chromium", checkout, CI=ci, **only_here)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert "no browser found: install one" in done.stderr
