@@ -1,0 +1,99 @@
+"""What a call of the layer is given: checked against the layer, and turned into who sees whom."""
+
+import torch
+from torch import Tensor
+
+from manyheads.attention.cache import KVCache
+from manyheads.attention.positions import bias_slopes
+from manyheads.attention.steps import ProjectedHeads
+from manyheads.core.config import AttentionConfig, LinearBias
+from manyheads.core.errors import ShapeError
+from manyheads.core.masks import Visibility, check_attn_mask, check_key_padding_mask
+from manyheads.core.shapes import check_input
+
+
+def check_inputs(
+    config: AttentionConfig, dtype: torch.dtype, query: Tensor, key: Tensor, value: Tensor
+) -> None:
+    """Check query, key and value against the layer and each other.
+
+    Args:
+        config: the layer's sizes.
+        dtype: of the layer's parameters; not compared under autocast.
+        query: (B, T, D).
+        key: (B, N, K).
+        value: (B, N, V).
+
+    Raises:
+        ShapeError: another rank, width, dtype or device, or batches or lengths that disagree.
+    """
+    check_input("query", query, config.embed_dim)
+    check_input("key", key, config.kdim)
+    check_input("value", value, config.vdim)
+    if key.shape[:2] != value.shape[:2] or key.shape[0] != query.shape[0]:
+        raise ShapeError(
+            f"query, key and value have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
+            f"{tuple(value.shape)}: batches must be equal, and key and value equally long"
+        )
+    if torch.is_autocast_enabled(query.device.type):
+        return
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.dtype != dtype:
+            raise ShapeError(
+                f"{name} has dtype {tensor.dtype}, expected {dtype} as the layer's parameters: "
+                f"use {name}.to({dtype}), or layer.to({tensor.dtype})"
+            )
+
+
+def check_cache(kv_cache: object) -> None:
+    """Check that a cache is one of ours.
+
+    Raises:
+        ShapeError: it is something else, such as the pair of tensors of other libraries.
+    """
+    if kv_cache is not None and not isinstance(kv_cache, KVCache):
+        kind = type(kv_cache).__name__
+        raise ShapeError(f"kv_cache ({kind}) must be a KVCache: begin with manyheads.KVCache()")
+
+
+def visibility_of_call(
+    config: AttentionConfig,
+    heads: ProjectedHeads,
+    dtype: torch.dtype,
+    attn_mask: Tensor | None,
+    key_padding_mask: Tensor | None,
+    is_causal: bool,
+) -> Visibility:
+    """Check the masks of a call and say who may look at whom.
+
+    Args:
+        config: the layer's sizes and flags.
+        heads: what the call projected, cached keys included.
+        dtype: of the queries as they were given, which an additive mask must share.
+        attn_mask: as in `MultiHeadAttention.forward`.
+        key_padding_mask: as in `MultiHeadAttention.forward`.
+        is_causal: as in `MultiHeadAttention.forward`.
+
+    Raises:
+        ShapeError: a mask of another rank, shape or dtype.
+    """
+    batch, num_heads, num_queries, _ = heads.q.shape
+    num_keys, positions = heads.k.shape[2], config.positions
+    if attn_mask is not None:
+        check_attn_mask(attn_mask, (batch, num_heads, num_queries, num_keys), dtype)
+        is_boolean = attn_mask.dtype == torch.bool
+        attn_mask = attn_mask if is_boolean else attn_mask.to(heads.q.dtype)
+    if key_padding_mask is not None:
+        check_key_padding_mask(key_padding_mask, batch, num_keys)
+    slopes: Tensor | None = None
+    if isinstance(positions, LinearBias):
+        slopes = bias_slopes(positions, num_heads, heads.q)
+    return Visibility(
+        num_queries=num_queries,
+        num_keys=num_keys,
+        is_causal=is_causal,
+        window=config.window,
+        attn_mask=attn_mask,
+        key_padding_mask=key_padding_mask,
+        slopes=slopes,
+    )

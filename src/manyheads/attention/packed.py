@@ -1,0 +1,185 @@
+"""Packed attention: all heads at once, as people write it, in named steps that can all be kept.
+
+`packed_weights` gives the weights alone, for the fused form, whose kernel keeps none.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from manyheads.attention.steps import AttentionSteps
+from manyheads.core.masks import (
+    Visibility,
+    mask_scores,
+    rows_without_key,
+    softmax_over_keys,
+)
+from manyheads.core.shapes import repeat_kv
+
+_BLOCK_ROWS = 128
+_LARGE_BYTES = 1 << 22
+
+
+def packed_steps(
+    q: Float[Tensor, "B H T d"],
+    k: Float[Tensor, "B G S d"],
+    v: Float[Tensor, "B G S v"],
+    *,
+    scale: float,
+    visibility: Visibility,
+    dropout: float = 0.0,
+) -> AttentionSteps:
+    """Attend with all heads at once and keep every step.
+
+    Args:
+        q: queries, (B, H, T, d).
+        k: keys, (B, G, S, d).
+        v: values, (B, G, S, v).
+        scale: what each q·k is multiplied by.
+        visibility: who may look at whom.
+        dropout: share of weights dropped, the rest divided by one minus it; 0 outside training.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.
+    """
+    k, v = repeat_kv(k, q.shape[1]), repeat_kv(v, q.shape[1])
+    scores = (q * scale) @ k.mT  # (B, H, T, S)
+    allowed, bias = visibility.rows(0, q.shape[2], q.device)
+    masked_scores = mask_scores(scores, allowed, bias)
+    attn_weights = softmax_over_keys(masked_scores, allowed)
+    kept = F.dropout(attn_weights, dropout) if dropout > 0.0 else attn_weights
+    return AttentionSteps(
+        scores=scores, masked_scores=masked_scores, attn_weights=attn_weights, head_outputs=kept @ v
+    )
+
+
+def packed_weights(
+    q: Float[Tensor, "B H T d"],
+    k: Float[Tensor, "B G S d"],
+    *,
+    scale: float,
+    visibility: Visibility,
+) -> Float[Tensor, "B H T S"]:
+    """Attention weights alone, computed in place, so that only the result is of size T x S.
+
+    Gradients reach q and k. Under tracing and compiling, for subclasses of tensors, and where the
+    mask learns too, the weights are computed step by step instead, which keeps more.
+
+    Args:
+        q: queries, (B, H, T, d).
+        k: keys, (B, G, S, d).
+        scale: what each q·k is multiplied by.
+        visibility: who may look at whom.
+    """
+    keys = repeat_kv(k, q.shape[1])  # (B, H, S, d)
+    mask = visibility.attn_mask
+    mask_learns = torch.is_grad_enabled() and mask is not None and mask.requires_grad
+    if mask_learns or _is_recorded(q):
+        return _weights_by_steps(q, keys, scale, visibility)
+    weights: Tensor = _WeightsInPlace.apply(q, keys, scale, visibility)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return weights
+
+
+def _is_recorded(tensor: Tensor) -> bool:
+    """Whether operations are written down to be run again, by a compiler, an exporter or a mode."""
+    is_traced = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]  # as above
+    return torch.compiler.is_compiling() or bool(is_traced) or type(tensor) is not Tensor
+
+
+def _weights_by_steps(q: Tensor, k: Tensor, scale: float, visibility: Visibility) -> Tensor:
+    allowed, bias = visibility.rows(0, q.shape[2], q.device)
+    return softmax_over_keys(mask_scores((q * scale) @ k.mT, allowed, bias), allowed)
+
+
+class _WeightsInPlace(torch.autograd.Function):
+    """Scores, mask and softmax in one tensor, which is also all that is kept for the gradient."""
+
+    @staticmethod
+    def forward(q: Tensor, k: Tensor, scale: float, visibility: Visibility) -> Tensor:
+        queries, keys = (q * scale).flatten(0, 1), k.flatten(0, 1).mT  # (B*H, T, d), (B*H, d, S)
+        flat = _empty_scores(queries, keys.shape[2])
+        weights = flat.view(*q.shape[:3], keys.shape[2])  # (B, H, T, S), the same memory
+        num_queries, empty_rows = q.shape[2], []
+        step = num_queries if visibility.hides_nothing else _BLOCK_ROWS
+        for start in range(0, num_queries, step):
+            stop = min(start + step, num_queries)
+            seen = visibility.keys_seen(start, stop)
+            torch.bmm(queries[:, start:stop], keys[:, :, seen], out=flat[:, start:stop, seen])
+            empty = _mask_in_place(weights[:, :, start:stop], visibility, start, stop)
+            if empty is not None:
+                empty_rows.append((weights[:, :, start:stop], empty))
+        torch.softmax(flat, dim=-1, out=flat)
+        for rows, empty in empty_rows:
+            rows.masked_fill_(empty, 0.0)
+        return weights
+
+    @staticmethod
+    def setup_context(  # what autograd keeps has no type in torch
+        ctx: Any,  # noqa: ANN401 - as above
+        inputs: tuple[Any, ...],
+        output: Tensor,
+    ) -> None:
+        q, k, ctx.scale, _ = inputs
+        ctx.save_for_backward(q, k, output)
+
+    @staticmethod
+    def backward(
+        ctx: Any,  # noqa: ANN401 - as above
+        grad: Tensor,
+    ) -> tuple[Tensor, Tensor, None, None]:
+        """Through the softmax: dL/ds = w (dL/dw - sum over keys of w dL/dw); then through q·k."""
+        q, k, weights = ctx.saved_tensors
+        shared = (grad * weights).sum(dim=-1, keepdim=True)
+        grad_scores = (weights * (grad - shared)).to(q.dtype) * ctx.scale
+        return grad_scores @ k, grad_scores.mT @ q, None, None
+
+    @staticmethod
+    def vmap(
+        info: object,
+        in_dims: tuple[int | None, ...],
+        q: Tensor,
+        k: Tensor,
+        scale: float,
+        visibility: Visibility,
+    ) -> tuple[Tensor, int]:
+        """Nothing is written in place under `torch.vmap`, which has no rule for it."""
+        by_steps = partial(_weights_by_steps, scale=scale, visibility=visibility)
+        return torch.vmap(by_steps, in_dims=in_dims[:2])(q, k), 0
+
+
+def _empty_scores(queries: Tensor, num_keys: int) -> Tensor:
+    """Memory for the scores, (B*H, T, S).
+
+    A large tensor on the CPU is made by numpy, which asks the system for large pages: touching new
+    memory page by page costs as much as computing the weights.
+    """
+    shape = (*queries.shape[:2], num_keys)
+    size = queries.element_size() * queries.shape[0] * queries.shape[1] * num_keys
+    is_usual = queries.device.type == "cpu" and queries.dtype in (torch.float32, torch.float64)
+    if not is_usual or size < _LARGE_BYTES:
+        return queries.new_empty(shape)
+    dtype = np.float32 if queries.dtype == torch.float32 else np.float64
+    return torch.from_numpy(np.empty(shape, dtype))
+
+
+def _mask_in_place(scores: Tensor, visibility: Visibility, start: int, stop: int) -> Tensor | None:
+    """Mask scores (B, H, stop - start, S), of which `keys_seen` are filled; find empty rows."""
+    if visibility.hides_nothing:
+        return None
+    seen = visibility.keys_seen(start, stop)
+    scores[..., : seen.start].fill_(-torch.inf)
+    scores[..., seen.stop :].fill_(-torch.inf)
+    allowed, bias = visibility.rows(start, stop, scores.device)
+    if bias is not None:
+        scores[..., seen] += bias if bias.shape[-1] == 1 else bias[..., seen]
+    if allowed is None:
+        return None
+    if visibility.is_square_causal:  # keys before the first of these queries are seen by all
+        seen = slice(start, seen.stop)
+    blocked = ~(allowed if allowed.shape[-1] == 1 else allowed[..., seen])
+    scores[..., seen].masked_fill_(blocked, -torch.inf)
+    return rows_without_key(allowed) if visibility.can_empty_a_row else None

@@ -1,0 +1,106 @@
+"""How a layer keeps its weights, named and laid out as in `nn.MultiheadAttention`.
+
+Rows of `in_proj_weight` are the outputs of queries, then keys, then values, each head after head;
+columns of `out_proj.weight` are the joined heads.
+"""
+
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from manyheads.core.config import AttentionConfig
+from manyheads.core.weights import HeadWeights
+
+PROJECTIONS = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+
+
+def register_parameters(layer: nn.Module, config: AttentionConfig, where: dict[str, Any]) -> None:
+    """Give a layer its parameters, one stacked input matrix where the inputs are equally wide.
+
+    Args:
+        layer: the module that gets them.
+        config: its sizes.
+        where: device and dtype.
+    """
+    widths, inputs = config.projection_widths, (config.embed_dim, config.kdim, config.vdim)
+    names = ("in_proj_weight", *PROJECTIONS, "in_proj_bias")
+    shapes: dict[str, tuple[int, ...] | None] = dict.fromkeys(names)
+    if config.has_one_input_width:
+        shapes["in_proj_weight"] = (sum(widths), config.embed_dim)
+    else:
+        shapes.update(zip(PROJECTIONS, zip(widths, inputs, strict=True), strict=True))
+    if config.bias:
+        shapes["in_proj_bias"] = (sum(widths),)
+    for name, shape in shapes.items():
+        made = None if shape is None else nn.Parameter(torch.empty(shape, **where))
+        layer.register_parameter(name, made)
+    layer.out_proj = nn.Linear(config.concat_dim, config.embed_dim, bias=config.out_bias, **where)
+
+
+def reset_parameters(layer: nn.Module) -> None:
+    """Start values as in `nn.MultiheadAttention`: Xavier uniform weights, zero biases."""
+    for name, parameter in layer.named_parameters(recurse=False):
+        if name.endswith("weight"):
+            nn.init.xavier_uniform_(parameter)
+        else:
+            nn.init.zeros_(parameter)
+    out_proj = layer.out_proj
+    assert isinstance(out_proj, nn.Linear)
+    out_proj.reset_parameters()
+    if out_proj.bias is not None:
+        nn.init.zeros_(out_proj.bias)
+
+
+def _value(layer: nn.Module, name: str) -> Tensor:
+    """A parameter, or what stands in its place, such as in `torch.func.functional_call`."""
+    value: Tensor = attrgetter(name)(layer)
+    return value
+
+
+def projection_parts(
+    layer: nn.Module, config: AttentionConfig
+) -> tuple[list[Tensor], list[Tensor | None]]:
+    """Query, key and value matrices (out, in) and biases (out,): views of the parameters."""
+    widths = list(config.projection_widths)
+    if config.has_one_input_width:
+        weights = list(torch.split(_value(layer, "in_proj_weight"), widths))
+    else:
+        weights = [_value(layer, name) for name in PROJECTIONS]
+    biases: list[Tensor | None] = [None, None, None]
+    if config.bias:
+        biases = list(torch.split(_value(layer, "in_proj_bias"), widths))
+    return weights, biases
+
+
+def heads_from_parameters(layer: nn.Module, config: AttentionConfig) -> HeadWeights:
+    """View the layer's parameters as one matrix per head; no number is copied."""
+    weights, biases = projection_parts(layer, config)
+    counts = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
+    per_head = [w.view(n, -1, w.shape[1]).mT for w, n in zip(weights, counts, strict=True)]
+    rows = [None if b is None else b.view(n, -1) for b, n in zip(biases, counts, strict=True)]
+    joined = _value(layer, "out_proj.weight")
+    out = joined.view(config.embed_dim, config.num_heads, config.v_head_dim)  # (D, H, v)
+    return HeadWeights(
+        w_q=per_head[0],
+        w_k=per_head[1],
+        w_v=per_head[2],
+        w_o=out.permute(1, 2, 0),  # (H, v, D)
+        b_q=rows[0],
+        b_k=rows[1],
+        b_v=rows[2],
+        b_o=_value(layer, "out_proj.bias") if config.out_bias else None,
+    )
+
+
+@torch.no_grad()
+def copy_heads_into(layer: nn.Module, config: AttentionConfig, weights: HeadWeights) -> None:
+    """Copy weights into a layer of the same sizes, bit for bit; missing biases become zero."""
+    views = heads_from_parameters(layer, config)
+    for name, target in views.tensors().items():
+        source = getattr(weights, name)
+        if source is None:
+            target.zero_()
+        else:
+            target.copy_(source)

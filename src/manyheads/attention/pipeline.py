@@ -1,0 +1,173 @@
+"""Attention in float64, one method a step, so that a known fault can change a single step.
+
+With no step changed this is the formula of `attention/packed.py`; a test holds it to the loop form.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from manyheads.attention.positions import rotate
+from manyheads.attention.problem import Answer, Problem, allowed_by_order
+from manyheads.core.config import Rotary
+from manyheads.core.masks import softmax_over_keys
+from manyheads.core.shapes import merge_heads, repeat_kv, split_heads
+from manyheads.core.weights import HeadWeights
+
+
+class Pipeline:
+    """The right steps; a fault overrides one."""
+
+    def run(self, p: Problem) -> Answer:
+        """Answer a problem, piece by piece where it is cached."""
+        if p.chunks:
+            return self.run_cached(p)
+        q, k, v = self.heads(p)
+        q, k = self.turn(p, q, k)
+        return self.finish(p, q, k, v, 0)
+
+    def finish(self, p: Problem, q: Tensor, k: Tensor, v: Tensor, start: int) -> Answer:
+        """From turned heads to the output; `start` counts the queries that came before."""
+        y, weights = self.attend(p, q, k, v, start)
+        return Answer(output=self.join(p, y), attn_weights=weights)
+
+    def attend(
+        self, p: Problem, q: Tensor, k: Tensor, v: Tensor, start: int
+    ) -> tuple[Tensor, Tensor]:
+        """From turned heads to head outputs (B, H, T, v) and weights (B, H, T, S)."""
+        k, v = self.group(p, k), self.group(p, v)
+        scores = self.cap(p, self.scores(p, q, k))
+        allowed = self.allowed(p, q.shape[2], k.shape[2], start)
+        weights = self.softmax(p, self.hide(p, self.add_bias(p, scores), allowed), allowed)
+        return self.weigh(p, weights, v), weights
+
+    def run_cached(self, p: Problem) -> Answer:
+        """Answer piece by piece, each seeing the keys and values of all pieces so far."""
+        q, k, v = self.heads(p)
+        outputs, start, weights = [], 0, q
+        for length in p.chunks:
+            stop = start + length
+            now_q, now_k = self.turn_piece(p, q, k, start, stop)
+            keys, values = self.cached(p, now_k, v[:, :, :stop], start)
+            y, weights = self.attend(p, now_q, keys, values, start)
+            outputs.append(self.join(p, y))
+            start = stop
+        return Answer(output=torch.cat(outputs, dim=-2), attn_weights=weights)
+
+    def turn_piece(
+        self, p: Problem, q: Tensor, k: Tensor, start: int, stop: int
+    ) -> tuple[Tensor, Tensor]:
+        """Queries of one piece and all keys so far, turned."""
+        if p.rotary is None:
+            return q[:, :, start:stop], k[:, :, :stop]
+        return rotate(q[:, :, start:stop], p.rotary, start), rotate(k[:, :, :stop], p.rotary, 0)
+
+    def cached(self, p: Problem, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        """What a piece that begins at `start` reads from the cache."""
+        return k, v
+
+    def heads(self, p: Problem) -> tuple[Tensor, Tensor, Tensor]:
+        """Projected heads q (B, H, T, d), k and v (B, G, S, .)."""
+        x_q, x_k, x_v = self.inputs(p)
+        if p.weights is None:
+            return x_q, x_k, x_v
+        w = self.weights(p, p.weights)
+        return (
+            self.split(p, self.project(p, x_q, w.w_q, w.b_q, "q"), w.num_heads, "q"),
+            self.split(p, self.project(p, x_k, w.w_k, w.b_k, "k"), w.num_kv_heads, "k"),
+            self.split(p, self.project(p, x_v, w.w_v, w.b_v, "v"), w.num_kv_heads, "v"),
+        )
+
+    def inputs(self, p: Problem) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value inputs."""
+        return p.x_q, p.x_k, p.x_v
+
+    def weights(self, p: Problem, weights: HeadWeights) -> HeadWeights:
+        """The weights as they are used."""
+        return weights
+
+    def project(self, p: Problem, x: Tensor, w: Tensor, b: Tensor | None, name: str) -> Tensor:
+        """Joined rows (B, T, heads * width)."""
+        joined = x @ w.permute(1, 0, 2).flatten(1)
+        return joined if b is None else joined + b.flatten()
+
+    def split(self, p: Problem, joined: Tensor, num_heads: int, name: str) -> Tensor:
+        """Joined rows into heads (B, H, T, d)."""
+        return split_heads(joined, num_heads)
+
+    def turn(self, p: Problem, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Rotary positions; the last query stands at the last key."""
+        if p.rotary is None:
+            return q, k
+        return self.rotate(q, p.rotary, k.shape[2] - q.shape[2]), self.rotate(k, p.rotary, 0)
+
+    def rotate(self, x: Tensor, rotary: Rotary, start: int) -> Tensor:
+        """Turn one of q and k."""
+        return rotate(x, rotary, start)
+
+    def group(self, p: Problem, kv: Tensor) -> Tensor:
+        """Key or value heads for all query heads."""
+        return repeat_kv(kv, p.num_heads)
+
+    def scores(self, p: Problem, q: Tensor, k: Tensor) -> Tensor:
+        """q·k times the scale."""
+        return q @ k.mT * p.scale
+
+    def cap(self, p: Problem, scores: Tensor) -> Tensor:
+        """Scores kept between -softcap and softcap, smoothly."""
+        return scores if p.softcap is None else (scores / p.softcap).tanh() * p.softcap
+
+    def add_bias(self, p: Problem, scores: Tensor) -> Tensor:
+        """Linear position bias."""
+        if p.slopes is None:
+            return scores
+        num_queries, num_keys = scores.shape[-2:]
+        position = torch.arange(num_queries)[:, None] + (num_keys - num_queries)
+        distance = (position - torch.arange(num_keys)[None, :]).abs()
+        slopes = torch.tensor(p.slopes, dtype=scores.dtype)
+        return scores - slopes[:, None, None] * distance
+
+    def allowed(self, p: Problem, num_queries: int, num_keys: int, start: int) -> Tensor:
+        """(B or 1, 1, T, S): which keys a query may see, all masks together."""
+        allowed = self.ordered(p, num_queries, num_keys, start)[None, None]
+        for mask in self.masks(p):
+            allowed = allowed & mask[:, None, start : start + num_queries, :num_keys]
+        return allowed
+
+    def ordered(self, p: Problem, num_queries: int, num_keys: int, start: int) -> Tensor:
+        """(T, S): which keys a query may see by causality and window."""
+        return allowed_by_order(p, num_queries, num_keys)
+
+    def masks(self, p: Problem) -> list[Tensor]:
+        """The given masks, each (B or 1, T, S)."""
+        shape = (-1, p.x_q.shape[-2], -1)
+        return [mask.allowed.expand(shape) for mask in p.masks]
+
+    def hide(self, p: Problem, scores: Tensor, allowed: Tensor) -> Tensor:
+        """Scores with -inf where blocked."""
+        return scores.masked_fill(~allowed, -math.inf)
+
+    def softmax(self, p: Problem, masked: Tensor, allowed: Tensor) -> Tensor:
+        """Softmax over keys."""
+        return softmax_over_keys(masked, allowed)
+
+    def weigh(self, p: Problem, weights: Tensor, v: Tensor) -> Tensor:
+        """Weighted sums of values, (B, H, T, v)."""
+        return weights @ v
+
+    def join(self, p: Problem, y: Tensor) -> Tensor:
+        """Head outputs to the output."""
+        if p.weights is None:
+            return y
+        concat = self.merge(p, y)
+        return self.project_out(p, concat, p.weights) if p.has_out else concat
+
+    def merge(self, p: Problem, y: Tensor) -> Tensor:
+        """Joined head outputs (B, T, H * v)."""
+        return merge_heads(y)
+
+    def project_out(self, p: Problem, concat: Tensor, weights: HeadWeights) -> Tensor:
+        """The output projection."""
+        output = concat @ weights.w_o.flatten(0, 1)
+        return output if weights.b_o is None else output + weights.b_o

@@ -1,0 +1,78 @@
+"""How positions enter attention: turning q and k (rotary), or a linear bias on the scores."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from manyheads.core.config import LinearBias, Rotary
+
+
+def rotary_angles(
+    rotary: Rotary, width: int, start: int, length: int, device: torch.device
+) -> Float[Tensor, "T half"]:
+    """Angles in radians of positions start to start + length - 1, one per channel pair, in float64.
+
+    Args:
+        rotary: base and pairing.
+        width: channels that are turned; even.
+        start: position of the first row.
+        length: T.
+        device: where to make them.
+
+    Source: Su et al. 2021, arXiv:2104.09864, section 3.2.2.
+    """
+    exponent = torch.arange(0, width, 2, dtype=torch.float64, device=device) / width
+    position = torch.arange(start, start + length, dtype=torch.float64, device=device)
+    return torch.outer(position, rotary.base**-exponent)
+
+
+def rotate(x: Float[Tensor, "B N T d"], rotary: Rotary, start: int) -> Float[Tensor, "B N T d"]:
+    """Turn each channel pair of x by the angle of its position.
+
+    Half types are turned in float32 and rounded once.
+
+    Args:
+        x: queries or keys of N heads, (B, N, T, d).
+        rotary: base, pairing and turned width.
+        start: position of the first row.
+    """
+    width = x.shape[-1] if rotary.dim is None else rotary.dim
+    work = x.dtype if x.dtype in (torch.float32, torch.float64) else torch.float32
+    angles = rotary_angles(rotary, width, start, x.shape[-2], x.device)
+    cos, sin = angles.cos().to(work), angles.sin().to(work)  # (T, width / 2)
+    turned = x[..., :width].to(work)
+    if rotary.style == "half":
+        first, second = turned.chunk(2, dim=-1)
+    else:
+        first, second = turned[..., ::2], turned[..., 1::2]
+    pair = (first * cos - second * sin, first * sin + second * cos)
+    is_half = rotary.style == "half"
+    joined = torch.cat(pair, dim=-1) if is_half else torch.stack(pair, dim=-1).flatten(-2)
+    joined = joined.to(x.dtype)
+    return joined if width == x.shape[-1] else torch.cat((joined, x[..., width:]), dim=-1)
+
+
+def published_slopes(num_heads: int) -> tuple[float, ...]:
+    """Slopes of the linear bias, one a head, in score units per position.
+
+    For n heads, n a power of two: 2^(-8/n), 2^(-16/n), ... to 2^-8. Otherwise those of the next
+    lower power of two, then every other one of the next higher.
+
+    Source: Press et al. 2022, arXiv:2108.12409, section 3, and their published code.
+    """
+    power = 1 << (num_heads.bit_length() - 1)
+    slopes = [2.0 ** (-8.0 * (i + 1) / power) for i in range(power)]
+    slopes += [2.0 ** (-4.0 * (2 * i + 1) / power) for i in range(num_heads - power)]
+    return tuple(slopes)
+
+
+def bias_slopes(bias: LinearBias, num_heads: int, like: Tensor) -> Float[Tensor, " H"]:
+    """The slopes of a layer as a tensor of the dtype and device of `like`, (H,).
+
+    Args:
+        bias: the given slopes, or None for the published ones.
+        num_heads: H.
+        like: the tensor whose dtype and device are taken.
+    """
+    slopes = published_slopes(num_heads) if bias.slopes is None else bias.slopes
+    return torch.tensor(slopes, dtype=like.dtype, device=like.device)

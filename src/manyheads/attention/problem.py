@@ -1,0 +1,101 @@
+"""One attention call written out, for the judge and the faults: inputs, weights, masks, sizes."""
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from manyheads.core.config import Rotary
+from manyheads.core.weights import HeadWeights
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GivenMask:
+    """One mask that was handed to a call, in our convention, with how the callee is told of it."""
+
+    allowed: Bool[Tensor, "M R S"]
+    """(M, R, S), True = may attend; M is B or 1 samples, R is T or 1 queries."""
+    axes: str
+    """The axes it is handed over with: BS, TS, BTS, B1TS, (BH)TS or B."""
+    convention: str
+    """allowed, blocked, additive, one_zero or lengths."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """Everything that determines the answer of one call.
+
+    Where `weights` is None the inputs are heads already: x_q (B, H, T, d), x_k and x_v
+    (B, G, S, .).
+    """
+
+    x_q: Tensor
+    """Query input, (B, T, D)."""
+    x_k: Tensor
+    """Key input, (B, S, K)."""
+    x_v: Tensor
+    """Value input, (B, S, V)."""
+    weights: HeadWeights | None
+    """The declared reading of the weights."""
+    num_heads: int
+    """H."""
+    num_kv_heads: int
+    """G."""
+    scale: float
+    """What each q·k is multiplied by."""
+    has_out: bool = True
+    """Whether there is an output projection; without one the joined heads are the output."""
+    rotary: Rotary | None = None
+    """Rotary positions, or None."""
+    slopes: tuple[float, ...] | None = None
+    """Linear bias, one slope a head, or None."""
+    is_causal: bool = False
+    """Whether later keys are hidden."""
+    window: int | None = None
+    """Keys a query sees, itself included."""
+    softcap: float | None = None
+    """Scores are pressed into (-softcap, softcap) by tanh before anything is added; None leaves them."""
+    masks: tuple[GivenMask, ...] = ()
+    """Masks that all must allow a key."""
+    chunks: tuple[int, ...] = ()
+    """Lengths of the pieces of a cached call, in order; empty for one call without a cache."""
+    layout: str = "BTE"
+    """Order of the axes that the callee takes: BTE, TBE or BET."""
+    arrangement: str = "separate"
+    """The declared arrangement of the weights."""
+    tags: dict[str, str] = field(default_factory=dict)
+    """What else is special about this call, for messages: flags, mode."""
+
+    @property
+    def batch(self) -> int:
+        """B."""
+        return self.x_q.shape[0]
+
+    @property
+    def is_self(self) -> bool:
+        """Whether keys and values are made from the query input."""
+        return self.x_k is self.x_q and self.x_v is self.x_q
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answer:
+    """What a call gives."""
+
+    output: Tensor
+    """(B, T, D), or (B, H, T, v) where the inputs are heads."""
+    attn_weights: Tensor
+    """(B, H, T, S); of the last piece where the call is cached."""
+
+
+def allowed_by_order(problem: Problem, num_queries: int, num_keys: int) -> Tensor:
+    """(T, S), True = may attend, by causality and window alone, aligned to the last key."""
+    shift = num_keys - num_queries
+    position = torch.arange(num_queries)[:, None] + shift
+    source = torch.arange(num_keys)[None, :]
+    allowed = torch.ones(num_queries, num_keys, dtype=torch.bool)
+    if problem.is_causal:
+        allowed = allowed & (source <= position)
+    if problem.window is not None:
+        allowed = allowed & (source > position - problem.window) & (source <= position)
+    return allowed

@@ -1,0 +1,1 @@
+"""Words that everyone shares; no attention is computed here."""

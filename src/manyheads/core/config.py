@@ -1,0 +1,249 @@
+"""Sizes and flags of an attention layer, checked once and frozen; loads no torch."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Literal, get_args
+
+from manyheads.core.errors import ConfigError
+
+RotaryStyle = Literal["half", "interleaved"]
+
+
+def _divisors(number: int) -> str:
+    low = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
+    found = [str(n) for n in sorted({*low, *(number // n for n in low)})]
+    shown = found if len(found) <= 6 else [*found[:5], "...", found[-1]]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+
+
+def _check_count(name: str, value: object, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ConfigError(f"{name} ({value!r}) must be a whole number: use an int such as 8")
+    if value < least:
+        raise ConfigError(f"{name} ({value}) must be at least {least}: use {least} or more")
+    return int(value)
+
+
+def _check_number(name: str, value: object, remedy: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ConfigError(f"{name} ({value!r}) must be a finite number: {remedy}")
+    return float(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotary:
+    """Rotary positions: q and k are turned by an angle that grows with their position.
+
+    Source: Su et al. 2021, arXiv:2104.09864, section 3.2.
+    """
+
+    base: float = 10000.0
+    """Channel pair i turns by position / base**(2i / dim) radians; 10000 is the paper's value."""
+    style: RotaryStyle = "half"
+    """"half" pairs channel i with i + dim/2 (Llama, GPT-NeoX); "interleaved" 2i with 2i + 1."""
+    dim: int | None = None
+    """Channels of each head that are turned, from the first; None turns all of head_dim."""
+
+    def __post_init__(self) -> None:
+        """Check the settings that do not depend on a layer."""
+        if _check_number("base", self.base, "use 10000.0") <= 0:
+            raise ConfigError(f"base ({self.base}) must be positive: use 10000.0")
+        if self.style not in get_args(RotaryStyle):
+            raise ConfigError(
+                f'style ({self.style!r}) is no rotary pairing: use "half" or "interleaved"'
+            )
+        if self.dim is not None and _check_count("dim", self.dim, 2) % 2:
+            raise ConfigError(
+                f"dim ({self.dim}) must be even, channels turn in pairs: use {self.dim - 1}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearBias:
+    """Linear position bias (ALiBi): head h adds -slopes[h] * |i - j| to the score of i and j.
+
+    Source: Press et al. 2022, arXiv:2108.12409, section 3.
+    """
+
+    slopes: tuple[float, ...] | None = None
+    """One slope a head, in score units per position; None takes those of the paper."""
+
+    def __post_init__(self) -> None:
+        """Check that each slope is a finite number."""
+        if self.slopes is not None:
+            if not isinstance(self.slopes, Iterable):
+                raise ConfigError(f"slopes ({self.slopes!r}) must be a tuple: give one a head")
+            checked = tuple(_check_number("slopes", s, "use finite slopes") for s in self.slopes)
+            object.__setattr__(self, "slopes", checked)
+
+
+Positions = Rotary | LinearBias
+_COUNTS = (
+    *("embed_dim", "num_heads", "num_kv_heads", "head_dim", "v_head_dim", "kdim", "vdim"),
+    "window",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionConfig:
+    """Every size and flag of a layer, resolved: nothing is None that has a default.
+
+    Build it with `AttentionConfig.of`, which fills in what is left out.
+    """
+
+    embed_dim: int
+    """D, the width of the query input and of the output."""
+    num_heads: int
+    """H, the number of query heads."""
+    num_kv_heads: int
+    """G, the number of key/value heads; divides H."""
+    head_dim: int
+    """d, the width of a query or key head."""
+    v_head_dim: int
+    """The width of a value head."""
+    kdim: int
+    """The width of the key input."""
+    vdim: int
+    """The width of the value input."""
+    bias: bool
+    """Whether queries, keys and values have a bias."""
+    out_bias: bool
+    """Whether the output projection has a bias."""
+    dropout: float
+    """Share of attention weights dropped in training, a fraction from 0 to 1."""
+    scale: float
+    """What each q·k is multiplied by."""
+    window: int | None
+    """Keys a query sees, itself included and none later; None sees all."""
+    positions: Positions | None
+    """How positions enter the scores; None leaves them out."""
+
+    @classmethod
+    def of(  # noqa: PLR0913 - mirrors the constructor of nn.MultiheadAttention
+        cls,
+        *,
+        embed_dim: int,
+        num_heads: int,
+        num_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        v_head_dim: int | None = None,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        bias: bool = True,
+        out_bias: bool | None = None,
+        dropout: float = 0.0,
+        scale: float | None = None,
+        window: int | None = None,
+        positions: Positions | None = None,
+    ) -> "AttentionConfig":
+        """Fill in the defaults: G = H, d = D / H, value width d, kdim = vdim = D, scale 1/sqrt(d).
+
+        Raises:
+            ConfigError: a size or flag that no layer can have.
+        """
+        embed_dim = _check_count("embed_dim", embed_dim)
+        num_heads = _check_count("num_heads", num_heads)
+        if head_dim is None:
+            head_dim = _default_head_dim(embed_dim, num_heads)
+        head_dim = _check_count("head_dim", head_dim)
+        return cls(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            num_kv_heads=num_heads if num_kv_heads is None else num_kv_heads,
+            head_dim=head_dim,
+            v_head_dim=head_dim if v_head_dim is None else v_head_dim,
+            kdim=embed_dim if kdim is None else kdim,
+            vdim=embed_dim if vdim is None else vdim,
+            bias=bias,
+            out_bias=bias if out_bias is None else out_bias,
+            dropout=dropout,
+            scale=1.0 / math.sqrt(head_dim) if scale is None else scale,
+            window=window,
+            positions=positions,
+        )
+
+    def __post_init__(self) -> None:
+        """Check every field against the others.
+
+        Raises:
+            ConfigError: a size or flag that no layer can have.
+        """
+        for name in _COUNTS:
+            if name != "window" or self.window is not None:
+                object.__setattr__(self, name, _check_count(name, getattr(self, name)))
+        for name in ("bias", "out_bias"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise ConfigError(f"{name} ({value!r}) must be a bool: use True or False")
+        _check_kv_heads(self.num_heads, self.num_kv_heads)
+        _check_dropout_and_scale(self.dropout, self.scale)
+        _check_positions(self.positions, self.num_heads, self.head_dim)
+
+    @property
+    def has_one_input_width(self) -> bool:
+        """Whether query, key and value inputs are equally wide: one matrix projects them."""
+        return self.kdim == self.embed_dim and self.vdim == self.embed_dim
+
+    @property
+    def projection_widths(self) -> tuple[int, int, int]:
+        """Widths of the joined query, key and value rows: (H*d, G*d, G*dv)."""
+        kv = self.num_kv_heads
+        return self.num_heads * self.head_dim, kv * self.head_dim, kv * self.v_head_dim
+
+    @property
+    def concat_dim(self) -> int:
+        """Width of the joined head outputs, H times the value width."""
+        return self.num_heads * self.v_head_dim
+
+
+def _default_head_dim(embed_dim: int, num_heads: int) -> int:
+    if embed_dim % num_heads:
+        raise ConfigError(
+            f"num_heads ({num_heads}) must divide embed_dim ({embed_dim}): "
+            f"use {_divisors(embed_dim)}, or pass head_dim"
+        )
+    return embed_dim // num_heads
+
+
+def _check_kv_heads(num_heads: int, num_kv_heads: int) -> None:
+    if num_heads % num_kv_heads:
+        raise ConfigError(
+            f"num_kv_heads ({num_kv_heads}) must divide num_heads ({num_heads}): "
+            f"use {_divisors(num_heads)}"
+        )
+
+
+def _check_dropout_and_scale(dropout: object, scale: object) -> None:
+    if not 0.0 <= _check_number("dropout", dropout, "use a fraction such as 0.1") < 1.0:
+        raise ConfigError(
+            f"dropout ({dropout}) must be at least 0 and below 1: use a fraction such as 0.1"
+        )
+    if _check_number("scale", scale, "use None for 1/sqrt(head_dim)") < 0:
+        raise ConfigError(f"scale ({scale}) must not be negative: use None for 1/sqrt(head_dim)")
+
+
+def _check_positions(positions: object, num_heads: int, head_dim: int) -> None:
+    if isinstance(positions, Rotary):
+        width = head_dim if positions.dim is None else positions.dim
+        if width > head_dim:
+            raise ConfigError(
+                f"positions.dim ({width}) must not exceed head_dim ({head_dim}): use {head_dim}"
+            )
+        if width % 2:
+            raise ConfigError(
+                f"head_dim ({head_dim}) must be even for rotary positions: "
+                f"use {head_dim + 1}, or Rotary(dim=...)"
+            )
+    elif isinstance(positions, LinearBias):
+        slopes = positions.slopes
+        if slopes is not None and len(slopes) != num_heads:
+            raise ConfigError(
+                f"positions.slopes ({len(slopes)} values) must be one a head: give {num_heads}"
+            )
+    elif positions is not None:
+        raise ConfigError(
+            f"positions ({positions!r}) must be Rotary(...), LinearBias(...) or None: "
+            "use manyheads.Rotary()"
+        )

@@ -1,0 +1,41 @@
+"""The errors that users meet, and the one rule for their text.
+
+A message reads `<argument> (<value>) <the rule it breaks>: <what to do>`, for instance
+`num_heads (3) must divide embed_dim (8): use 1, 2, 4 or 8, or pass head_dim`.
+"""
+
+
+class ManyHeadsError(Exception):
+    """Base of every error that a user can cause; the command line prints it in one line."""
+
+
+class ConfigError(ManyHeadsError, ValueError):
+    """A size or flag that no attention layer can have."""
+
+
+class ShapeError(ManyHeadsError, ValueError):
+    """A tensor of the wrong shape, rank or dtype."""
+
+
+class LayoutError(ManyHeadsError, ValueError):
+    """Weights that cannot be read from, or written to, another arrangement."""
+
+
+class WorksheetError(ManyHeadsError, ValueError):
+    """A worksheet file, or an edit of one, that breaks the worksheet form."""
+
+
+class CheckpointError(ManyHeadsError, ValueError):
+    """A weights file that is damaged, incomplete or not what it says."""
+
+
+class SubjectError(ManyHeadsError, ValueError):
+    """A module under verification that cannot be loaded or described."""
+
+
+class TraceError(ManyHeadsError, ValueError):
+    """Trace numbers that contradict each other, or a trace file that cannot be read."""
+
+
+class LabError(ManyHeadsError, ValueError):
+    """A part or experiment that the lab does not have, or a number printed without an assertion."""

@@ -1,0 +1,201 @@
+"""AttentionTrace: every intermediate number of one attention call, frozen and checked.
+
+Writing it down is in `trace_files.py`, showing it to a reader in `trace_text.py`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from manyheads.core.compare import check_close, dot_budget, unit_roundoff
+from manyheads.core.errors import ManyHeadsError, ShapeError, TraceError
+from manyheads.core.shapes import check_axes
+from manyheads.core.trace_files import (
+    json_from_tensors,
+    load_tensors,
+    save_tensors,
+    tensors_from_json,
+)
+from manyheads.core.trace_text import html_from_tensors, text_from_tensors
+
+_AXES = {
+    "x": ("B", "T", "D"),
+    "q": ("B", "H", "T", "d"),
+    "k": ("B", "G", "S", "d"),
+    "v": ("B", "G", "S", "v"),
+    "scores": ("B", "H", "T", "S"),
+    "masked_scores": ("B", "H", "T", "S"),
+    "attn_weights": ("B", "H", "T", "S"),
+    "head_outputs": ("B", "H", "T", "v"),
+    "concat": ("B", "T", "C"),
+    "w_o": ("H", "v", "D"),
+    "head_contributions": ("B", "H", "T", "D"),
+    "b_o": ("D",),
+    "output": ("B", "T", "D"),
+}
+FIELDS = tuple(_AXES)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttentionTrace:
+    """Every intermediate of one call, by the names used everywhere, in the order they arise.
+
+    B batch, T query positions, S key positions (cached ones included), D embed_dim, H query heads,
+    G key/value heads, d head_dim, v value width. Built by a form; the identity
+    sum(head_contributions) + b_o = output is checked when it is made.
+
+    Raises:
+        ShapeError: two tensors disagree about a size, or there is no sample.
+        MismatchError: the contributions do not add up to the output.
+    """
+
+    form: str
+    """Which form computed it: "loop" or "packed"."""
+    x: Float[Tensor, "B T D"]
+    """The query input, (B, T, D)."""
+    q: Float[Tensor, "B H T d"]
+    """Queries, (B, H, T, d), turned where the layer has rotary positions."""
+    k: Float[Tensor, "B G S d"]
+    """Keys, (B, G, S, d), turned alike, cached ones first."""
+    v: Float[Tensor, "B G S v"]
+    """Values, (B, G, S, v), cached ones first."""
+    scores: Float[Tensor, "B H T S"]
+    """q·k times the scale, before any mask, (B, H, T, S)."""
+    masked_scores: Float[Tensor, "B H T S"]
+    """Scores plus additive masks and position bias, -inf where blocked, (B, H, T, S)."""
+    attn_weights: Float[Tensor, "B H T S"]
+    """Softmax of the masked scores over keys, (B, H, T, S); zeros where no key is allowed."""
+    head_outputs: Float[Tensor, "B H T v"]
+    """Weighted sums of values, (B, H, T, v)."""
+    concat: Float[Tensor, "B T C"]
+    """Head outputs side by side in order, (B, T, C) with C = H * v."""
+    w_o: Float[Tensor, "H v D"]
+    """The output projection's rows by head, (H, v, D)."""
+    head_contributions: Float[Tensor, "B H T D"]
+    """What each head adds to the output, (B, H, T, D)."""
+    b_o: Float[Tensor, " D"] | None
+    """The output bias, (D,), or None."""
+    output: Float[Tensor, "B T D"]
+    """The layer's output, (B, T, D)."""
+
+    def __post_init__(self) -> None:
+        """Check shapes, and that contributions and bias add up to the output."""
+        seen: dict[str, tuple[int, str]] = {}
+        for name, tensor in self.tensors().items():
+            check_axes(name, tensor, _AXES[name], seen)
+        if not self.x.shape[0]:
+            raise ShapeError(
+                f"x has shape {tuple(self.x.shape)}, no sample: give a batch of at least 1"
+            )
+        with torch.no_grad():
+            _check_sum(self)
+
+    @property
+    def num_heads(self) -> int:
+        """H, the number of query heads."""
+        return self.q.shape[1]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors by name, in the order they arise, without the bias where there is none."""
+        found = {name: getattr(self, name) for name in FIELDS}
+        return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+    def __getitem__(self, name: str) -> Tensor:
+        """One tensor by its name.
+
+        Raises:
+            TraceError: no tensor of that name.
+        """
+        found = self.tensors()
+        if name not in found:
+            raise TraceError(f"name ({name!r}) is no field of this trace: use {', '.join(found)}")
+        return found[name]
+
+    def to_json(self) -> str:
+        """One JSON document with every number in full precision; blocked scores are null."""
+        return json_from_tensors(self.form, self.tensors())
+
+    @staticmethod
+    def from_json(text: str) -> "AttentionTrace":
+        """Read what `to_json` wrote, bit for bit.
+
+        Args:
+            text: the document.
+
+        Raises:
+            TraceError: the text is no trace.
+        """
+        return _build(tensors_from_json(text, FIELDS))
+
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file; an existing one is replaced only when the new one is whole.
+
+        Args:
+            path: the file; its folder must exist.
+        """
+        save_tensors(self.form, self.tensors(), Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> "AttentionTrace":
+        """Read what `save` wrote.
+
+        Args:
+            path: the file.
+
+        Raises:
+            TraceError: the file is missing, damaged or no trace.
+        """
+        return _build(load_tensors(Path(path), FIELDS))
+
+    def __str__(self) -> str:
+        """A table a head for the first sample, in 80 columns."""
+        return text_from_tensors(self.form, self.tensors())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The same tables for Jupyter."""
+        return html_from_tensors(self.form, self.tensors())
+
+
+def _build(found: tuple[str, dict[str, Tensor]]) -> AttentionTrace:
+    """Make a trace of what was read from a file."""
+    form, tensors = found
+    wrong = [name for name, tensor in tensors.items() if not tensor.is_floating_point()]
+    if wrong:
+        dtype = tensors[wrong[0]].dtype
+        raise TraceError(
+            f"{wrong[0]} has dtype {dtype}, expected floating point: write the file anew"
+        )
+    if form not in ("loop", "packed"):
+        raise TraceError(f'form ({form!r}) is not known: use "loop" or "packed"')
+    try:
+        return AttentionTrace(form=form, b_o=tensors.pop("b_o", None), **tensors)
+    except ManyHeadsError as error:
+        raise TraceError(f"the numbers of this trace contradict each other: {error}") from error
+
+
+def _check_sum(trace: AttentionTrace) -> None:
+    """Check sum(head_contributions) + b_o = output, within the rounding of the parts."""
+    contributions, output = trace.head_contributions, trace.output
+    total = contributions.double().sum(dim=1)  # (B, T, D)
+    size = torch.einsum(
+        "bhtv,hvd->btd", trace.head_outputs.double().abs(), trace.w_o.double().abs()
+    )
+    if trace.b_o is not None:
+        total, size = total + trace.b_o.double(), size + trace.b_o.double().abs()
+    coarsest = max((contributions.dtype, output.dtype), key=unit_roundoff)
+    limits = torch.finfo(coarsest)
+    length = trace.concat.shape[-1] + trace.num_heads + 1
+    least = (trace.num_heads + 2) * limits.smallest_normal * limits.eps  # near zero
+    allowed = 2.0 * dot_budget(length, coarsest) * (size + total.abs()) + least
+    can_overflow = ~(size < limits.max)  # true of NaN as well: the parts then need not add up
+    check_close(
+        "sum(head_contributions) + b_o",
+        total,
+        output,
+        allowed=allowed.masked_fill(can_overflow, torch.inf),
+    )
