@@ -1,0 +1,220 @@
+"""Blocks: all query, key or value heads as rows of one matrix, head after head.
+
+Every layout is read by cutting it into these blocks and written by joining them, so a layout has
+only to say how it cuts and joins.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from manyheads.core.errors import LayoutError
+from manyheads.core.weights import HeadWeights
+from manyheads.layouts.foreign import JoinedWeights, Orientation
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadSizes:
+    """Counts and widths of the heads of a layer."""
+
+    num_heads: int
+    """H, query heads."""
+    num_kv_heads: int
+    """G, key/value heads."""
+    head_dim: int
+    """d, width of a query or key head."""
+    v_head_dim: int
+    """Width of a value head."""
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Rows of the q, k and v block."""
+        kv = self.num_kv_heads
+        return {
+            "q": self.num_heads * self.head_dim,
+            "k": kv * self.head_dim,
+            "v": kv * self.v_head_dim,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Blocks:
+    """The three input projections as blocks of rows, and their biases."""
+
+    weights: dict[str, Tensor]
+    """By "q", "k" and "v": matrices, out x in."""
+    biases: dict[str, Tensor | None]
+    """By "q", "k" and "v": as many numbers as rows, or None."""
+
+
+Cut = Callable[[Tensor, HeadSizes], dict[str, Tensor]]
+Join = Callable[[dict[str, Tensor], HeadSizes], Tensor]
+
+
+def check_head_counts(num_heads: int, num_kv_heads: int | None) -> tuple[int, int]:
+    """H and G, where G is H unless given.
+
+    Raises:
+        LayoutError: a count below one, or a G that does not divide H.
+    """
+    kv = num_heads if num_kv_heads is None else num_kv_heads
+    for name, count in (("num_heads", num_heads), ("num_kv_heads", kv)):
+        if count < 1:
+            raise LayoutError(f"{name} ({count}) must be at least 1: give the number of heads")
+    if num_heads % kv:
+        raise LayoutError(
+            f"num_kv_heads ({kv}) must divide num_heads ({num_heads}): give a divisor"
+        )
+    return num_heads, kv
+
+
+def head_width(name: str, outputs: int, count: int, argument: str) -> int:
+    """The width of a head where `count` of them share `outputs` channels.
+
+    Raises:
+        LayoutError: the channels cannot be shared evenly.
+    """
+    if outputs == 0 or outputs % count:
+        raise LayoutError(
+            f"{argument} ({count}) must divide the {outputs} channels of {name}: "
+            f"give the {argument} that the weights were made with"
+        )
+    return outputs // count
+
+
+def grouped_rows(rows: Tensor, count: int) -> Tensor:
+    """Cut the first axis into `count` equal groups, a new axis in front; a view where possible."""
+    return rows.reshape(count, rows.shape[0] // count, *rows.shape[1:])
+
+
+def heads_from_blocks(
+    blocks: Blocks, sizes: HeadSizes, out: Tensor, out_bias: Tensor | None
+) -> HeadWeights:
+    """One matrix per head from checked blocks; views of them.
+
+    Args:
+        blocks: the three input projections.
+        sizes: of the heads.
+        out: the output projection, D x H*v.
+        out_bias: D numbers, or None.
+    """
+    counts = {"q": sizes.num_heads, "k": sizes.num_kv_heads, "v": sizes.num_kv_heads}
+    made: dict[str, Tensor | None] = {}
+    for part, count in counts.items():
+        bias = blocks.biases[part]
+        made[f"w_{part}"] = grouped_rows(blocks.weights[part], count).mT  # (N, in, width)
+        made[f"b_{part}"] = None if bias is None else grouped_rows(bias, count)
+    w_o = grouped_rows(out.mT, sizes.num_heads)  # (H, v, D)
+    return HeadWeights(w_o=w_o, b_o=out_bias, **made)  # type: ignore[arg-type]  # weights are there
+
+
+def blocks_from_heads(heads: HeadWeights) -> Blocks:
+    """The three input projections as blocks of rows, head after head."""
+    weights = {part: getattr(heads, f"w_{part}").mT.flatten(0, 1) for part in "qkv"}
+    biases = {part: getattr(heads, f"b_{part}") for part in "qkv"}
+    return Blocks(
+        weights=weights, biases={p: None if b is None else b.flatten() for p, b in biases.items()}
+    )
+
+
+def out_rows_from_heads(heads: HeadWeights) -> Tensor:
+    """The output projection as D x H*v, joined heads along its inputs."""
+    return heads.w_o.permute(2, 0, 1).flatten(1)
+
+
+def heads_from_joined(
+    joined: JoinedWeights,
+    cut: Cut,
+    orientation: Orientation,
+    counts: tuple[int, int],
+    head_dim: int | None,
+) -> HeadWeights:
+    """Read joined weights that `cut` takes apart.
+
+    Args:
+        joined: one matrix for queries, keys and values, one for the output.
+        cut: takes the rows of the joined matrix, or its bias, apart into blocks.
+        orientation: how the matrices lie.
+        counts: H and G.
+        head_dim: d; the value width unless given.
+
+    Raises:
+        LayoutError: a tensor has another size than the heads need.
+    """
+    out = joined.matrix("out", orientation)
+    v_head_dim = head_width(joined.name_of("out"), out.shape[1], counts[0], "num_heads")
+    sizes = HeadSizes(
+        num_heads=counts[0],
+        num_kv_heads=counts[1],
+        head_dim=v_head_dim if head_dim is None else head_dim,
+        v_head_dim=v_head_dim,
+    )
+    if sizes.head_dim < 1:
+        raise LayoutError(
+            f"head_dim ({head_dim}) must be at least 1: give the width of a query head"
+        )
+    rows = sum(sizes.widths.values())
+    why = (
+        f"{sizes.num_heads} query and {sizes.num_kv_heads} key heads of width {sizes.head_dim} and "
+        f"{sizes.num_kv_heads} value heads of width {v_head_dim} have {rows} outputs, and "
+        f"{joined.name_of('out')} makes the input width {out.shape[0]}"
+    )
+    qkv = joined.check_matrix("qkv", orientation, (rows, out.shape[0]), why)
+    bias = joined.check_bias("qkv_bias", rows)
+    blocks = Blocks(
+        weights=cut(qkv, sizes),
+        biases={"q": None, "k": None, "v": None} if bias is None else {**cut(bias, sizes)},
+    )
+    return heads_from_blocks(blocks, sizes, out, joined.check_bias("out_bias", out.shape[0]))
+
+
+def joined_from_heads(heads: HeadWeights, join: Join, orientation: Orientation) -> JoinedWeights:
+    """Write joined weights that `join` puts together.
+
+    Args:
+        heads: one matrix per head.
+        join: puts blocks of rows, or of bias numbers, into one tensor.
+        orientation: how the matrices shall lie.
+
+    Raises:
+        LayoutError: one matrix cannot hold the three projections.
+    """
+    _check_can_be_joined(heads)
+    sizes = HeadSizes(
+        num_heads=heads.num_heads,
+        num_kv_heads=heads.num_kv_heads,
+        head_dim=heads.head_dim,
+        v_head_dim=heads.v_head_dim,
+    )
+    blocks = blocks_from_heads(heads)
+    biases = {part: bias for part, bias in blocks.biases.items() if bias is not None}
+    qkv, out = join(blocks.weights, sizes), out_rows_from_heads(heads)
+    turned = [matrix if orientation == "rows" else matrix.mT for matrix in (qkv, out)]
+    return JoinedWeights(
+        qkv=turned[0].contiguous(),
+        out=turned[1].contiguous(),
+        qkv_bias=join(biases, sizes) if biases else None,
+        out_bias=heads.b_o,
+    )
+
+
+def _check_can_be_joined(heads: HeadWeights) -> None:
+    for name, matrix in (("w_k", heads.w_k), ("w_v", heads.w_v)):
+        if matrix.shape[1] != heads.embed_dim:
+            raise LayoutError(
+                f"{name} has shape {tuple(matrix.shape)}, expected {heads.embed_dim} inputs as "
+                "w_q has, to be joined with it: use separate matrices"
+            )
+    absent = [f"b_{part}" for part in "qkv" if getattr(heads, f"b_{part}") is None]
+    if 0 < len(absent) < 3:
+        raise LayoutError(
+            f"{' and '.join(absent)} (None) must be there where another bias is, to be "
+            "joined with it: use fill_input_biases(heads), or separate matrices"
+        )
+    dtypes = {tensor.dtype for name, tensor in heads.tensors().items() if name[2] in "qkv"}
+    if len(dtypes) > 1:
+        names = ", ".join(sorted(str(dtype) for dtype in dtypes))
+        raise LayoutError(
+            f"heads (dtypes {names}) must be of one dtype to be joined: convert them first"
+        )

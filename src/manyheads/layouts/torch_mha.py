@@ -1,0 +1,153 @@
+"""Whole `nn.MultiheadAttention` modules to and from our layer, bit for bit.
+
+Both keep parameters of the same names and shapes, so that converting copies them and settles the
+rest: what one side cannot express is refused. Remember that Boolean masks mean the opposite there.
+"""
+
+import math
+
+from torch import Tensor, nn
+
+from manyheads.attention.module import MultiHeadAttention
+from manyheads.core.errors import LayoutError
+from manyheads.layouts.limits import check_joined_width, check_no_groups, check_value_width
+
+_TARGET = "nn.MultiheadAttention"
+
+
+def from_torch(module: nn.Module) -> MultiHeadAttention:
+    """Build our layer from an `nn.MultiheadAttention`, with a copy of its parameters.
+
+    Widths, biases, dropout, dtype, device, which parameters are trained and training mode stay as
+    they are. Our layer is always batch first, has the form "fused", and never averages weights.
+
+    Args:
+        module: an `nn.MultiheadAttention`, batch first or not.
+
+    Raises:
+        LayoutError: another kind of module, or one with bias_k, bias_v, add_zero_attn, a forward of
+            its own or parameters of its own.
+        ConfigError: a dropout of one.
+    """
+    if not isinstance(module, nn.MultiheadAttention):
+        raise LayoutError(
+            f"module ({type(module).__name__}) must be an nn.MultiheadAttention: "
+            "use heads_from_state_dict for weights of other modules"
+        )
+    _check_is_plain(module)
+    layer = MultiHeadAttention(
+        embed_dim=module.embed_dim,
+        num_heads=module.num_heads,
+        kdim=module.kdim,
+        vdim=module.vdim,
+        bias=module.in_proj_bias is not None,
+        out_bias=module.out_proj.bias is not None,
+        dropout=module.dropout,
+        device="meta",
+    )
+    _copy_parameters(module, layer)
+    return layer
+
+
+def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
+    """Build an `nn.MultiheadAttention(batch_first=True)` from our layer, with copied parameters.
+
+    Args:
+        layer: one whose configuration `nn.MultiheadAttention` knows.
+
+    Raises:
+        LayoutError: num_kv_heads, head_dim, v_head_dim, scale, window, positions or out_bias that
+            `nn.MultiheadAttention` does not have, or another kind of module.
+    """
+    if not isinstance(layer, MultiHeadAttention):
+        raise LayoutError(
+            f"layer ({type(layer).__name__}) must be a manyheads.MultiHeadAttention: use "
+            "from_torch for the other direction"
+        )
+    _check_has_own_forward(layer, MultiHeadAttention)
+    _check_torch_can_hold(layer)
+    config = layer.config
+    module = nn.MultiheadAttention(
+        config.embed_dim,
+        config.num_heads,
+        dropout=config.dropout,
+        bias=config.bias,
+        kdim=config.kdim,
+        vdim=config.vdim,
+        batch_first=True,
+        device="meta",
+    )
+    _copy_parameters(layer, module)
+    return module
+
+
+def _copy_parameters(source: nn.Module, target: nn.Module) -> None:
+    """Copy all parameters with dtype, device and whether they are trained, and the mode."""
+    state = {name: tensor.detach().clone() for name, tensor in source.state_dict().items()}
+    _check_names(set(state), set(target.state_dict()), type(source).__name__)
+    target.load_state_dict(state, assign=True)
+    trained = {name: parameter.requires_grad for name, parameter in source.named_parameters()}
+    for name, parameter in target.named_parameters():
+        parameter.requires_grad_(trained[name])
+    target.train(source.training)
+
+
+def _check_names(given: set[str], expected: set[str], owner: str) -> None:
+    if given != expected:
+        odd = ", ".join(sorted(given ^ expected))
+        raise LayoutError(
+            f"module ({owner}) has other parameters than it was built with ({odd}): remove "
+            "parametrizations, pruning and adapters first"
+        )
+
+
+def _check_has_own_forward(module: nn.Module, plain: type[nn.Module]) -> None:
+    if type(module).forward is not plain.forward:
+        raise LayoutError(
+            f"module ({type(module).__name__}) has a forward of its own, which would be lost: "
+            f"convert a plain {plain.__name__}"
+        )
+
+
+def _check_is_plain(module: nn.MultiheadAttention) -> None:
+    _check_has_own_forward(module, nn.MultiheadAttention)
+    for name in ("bias_k", "bias_v"):
+        bias: Tensor | None = getattr(module, name)
+        if bias is not None:
+            raise LayoutError(
+                f"{name} (shape {tuple(bias.shape)}) adds a key and value to every sequence, which "
+                "our layer does not do: convert a module with add_bias_kv=False"
+            )
+    if module.add_zero_attn:
+        raise LayoutError(
+            "add_zero_attn (True) adds a zero key and value to every sequence, which our layer "
+            "does not do: convert a module with add_zero_attn=False"
+        )
+
+
+def _check_torch_can_hold(layer: MultiHeadAttention) -> None:
+    config = layer.config
+    check_no_groups(config, _TARGET)
+    check_value_width(config, _TARGET)
+    check_joined_width(config, _TARGET)
+    usual = 1.0 / math.sqrt(config.head_dim)
+    if config.scale != usual:
+        raise LayoutError(
+            f"scale ({config.scale}) must be 1/sqrt(head_dim) = {usual} in {_TARGET}: multiply w_q "
+            "and b_q by scale * sqrt(head_dim), and build the layer without scale"
+        )
+    if config.window is not None:
+        raise LayoutError(
+            f"window ({config.window}) is unknown to {_TARGET}: build the layer without window, "
+            "and pass blocked_from_allowed(window_mask(T, S, window)) as attn_mask"
+        )
+    if config.positions is not None:
+        raise LayoutError(
+            f"positions ({config.positions}) are unknown to {_TARGET}: keep the layer, or "
+            "build it without"
+        )
+    if config.out_bias != config.bias:
+        raise LayoutError(
+            f"out_bias ({config.out_bias}) must equal bias ({config.bias}) in {_TARGET}: use "
+            "MultiHeadAttention.from_weights(fill_biases(layer.head_weights()))"
+        )
