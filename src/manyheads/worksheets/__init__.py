@@ -1,0 +1,62 @@
+"""Worksheets: sums that can be done by hand, solved exactly and in float64, and explained."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from manyheads.worksheets.arithmetic import Number
+    from manyheads.worksheets.explain import Explanation, Step
+    from manyheads.worksheets.interventions import (
+        one_wide_head,
+        sum_instead_of_concat,
+        without_head,
+        zero_query,
+    )
+    from manyheads.worksheets.library import Worksheet, schema_text, worksheet, worksheet_names
+    from manyheads.worksheets.numbers import exact_text, parse_number
+    from manyheads.worksheets.solution import Solution
+
+__all__ = [
+    "Explanation",
+    "Number",
+    "Solution",
+    "Step",
+    "Worksheet",
+    "exact_text",
+    "one_wide_head",
+    "parse_number",
+    "schema_text",
+    "sum_instead_of_concat",
+    "without_head",
+    "worksheet",
+    "worksheet_names",
+    "zero_query",
+]
+
+_HOMES = {
+    "Explanation": "explain",
+    "Number": "arithmetic",
+    "Solution": "solution",
+    "Step": "explain",
+    "Worksheet": "library",
+    "exact_text": "numbers",
+    "one_wide_head": "interventions",
+    "parse_number": "numbers",
+    "schema_text": "library",
+    "sum_instead_of_concat": "interventions",
+    "without_head": "interventions",
+    "worksheet": "library",
+    "worksheet_names": "library",
+    "zero_query": "interventions",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is exported
+    """Load a public name on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

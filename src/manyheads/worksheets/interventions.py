@@ -1,0 +1,92 @@
+"""What-if questions: the same worksheet with one thing changed; the given one stays as it is."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from manyheads.core.errors import WorksheetError
+from manyheads.worksheets.arithmetic import ZERO, add
+from manyheads.worksheets.library import Worksheet
+from manyheads.worksheets.numbers import Literal, quoted
+from manyheads.worksheets.solution import Solution
+
+_ZERO = Literal("0")
+
+
+def zero_query(sheet: Worksheet) -> Worksheet:
+    """Make every query zero (W_Q and b_Q), so that each receiver weighs all it sees alike."""
+    document = sheet.document
+    for head in document["heads"]:
+        _clear(head, "W_Q", "b_Q")
+    return Worksheet.from_document(document)
+
+
+def without_head(sheet: Worksheet, index: int) -> Worksheet:
+    """Silence one head (W_V and b_V become zero), so that it adds nothing to the output.
+
+    Args:
+        sheet: the worksheet.
+        index: the head, counted from 0.
+
+    Raises:
+        WorksheetError: no such head.
+    """
+    if type(index) is not int or not 0 <= index < sheet.num_heads:
+        last = sheet.num_heads - 1
+        raise WorksheetError(f"head index ({quoted(index)}) must be 0 to {last}: use one of them")
+    document = sheet.document
+    _clear(document["heads"][index], "W_V", "b_V")
+    return Worksheet.from_document(document)
+
+
+def one_wide_head(sheet: Worksheet) -> Worksheet:
+    """Join all heads into one of their joined width, with one softmax; the scale becomes its own.
+
+    A scale that the worksheet gives stays as given.
+
+    Raises:
+        WorksheetError: the joined head is wider than a worksheet may be.
+    """
+    document = sheet.document
+    given = document["heads"]
+    wide: dict[str, Any] = {"label": "one wide head"}
+    for name in ("W_Q", "W_K", "W_V"):
+        rows = zip(*(head[name] for head in given), strict=True)
+        wide[name] = [[number for part in row for number in part] for row in rows]
+    for name, matrix in (("b_Q", "W_Q"), ("b_K", "W_K"), ("b_V", "W_V")):
+        if any(name in head for head in given):
+            parts = [head.get(name, [_ZERO] * len(head[matrix][0])) for head in given]
+            wide[name] = [number for part in parts for number in part]
+    document["heads"] = [wide]
+    return Worksheet.from_document(document)
+
+
+def sum_instead_of_concat(solution: Solution) -> npt.NDArray[Any]:
+    """Add the head outputs up instead of joining them: the mistake that W_O cannot undo.
+
+    Args:
+        solution: of all receivers, or of one.
+
+    Returns:
+        (T, dv), or (dv,) for one receiver; the numbers are exact where the solution is.
+    """
+    outputs = solution["head_outputs"]  # (H, T, dv) or (H, dv)
+    if not solution.exact:
+        total: npt.NDArray[np.float64] = outputs.sum(axis=0)
+        return total
+    result = np.full(outputs.shape[1:], ZERO, dtype=object)
+    for part in solution.numbers["head_outputs"]:
+        for index in np.ndindex(part.shape):
+            result[index] = add(result[index], part[index])
+    return result
+
+
+def _clear(head: dict[str, Any], *names: str) -> None:
+    for name in names:
+        if name in head:
+            head[name] = _zeros(head[name])
+
+
+def _zeros(value: Any) -> Any:  # noqa: ANN401 - rows of numbers, nested
+    return [_zeros(entry) for entry in value] if isinstance(value, list) else _ZERO

@@ -1,0 +1,178 @@
+"""Worksheet: what users hold. It is read, edited, solved and explained here, and never changed."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from manyheads.core.errors import WorksheetError
+from manyheads.worksheets import places
+from manyheads.worksheets.explain import Explanation, explained
+from manyheads.worksheets.files import document_from_file, document_from_text
+from manyheads.worksheets.numbers import Literal, is_json_number, parse_number, quoted
+from manyheads.worksheets.schema import sheet_from_document
+from manyheads.worksheets.sheet import Sheet
+from manyheads.worksheets.sheet_text import text_from_sheet
+from manyheads.worksheets.solution import Solution, solved
+
+_DATA = Path(__file__).parent / "data"
+_FLAGS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Worksheet(Sheet):
+    """A sum that can be done by hand: what is given, and the ways to work on it."""
+
+    @staticmethod
+    def from_document(document: dict[str, Any]) -> "Worksheet":
+        """Check a JSON document (dicts, lists, texts, numbers) and make a worksheet of it.
+
+        Raises:
+            WorksheetError: a violation of the form; the message names its place.
+        """
+        made = sheet_from_document(document, Worksheet)
+        assert isinstance(made, Worksheet)
+        return made
+
+    @staticmethod
+    def from_text(text: str) -> "Worksheet":
+        """Read the text of a worksheet file.
+
+        Raises:
+            WorksheetError: no JSON, or a violation of the form.
+        """
+        return Worksheet.from_document(document_from_text(text))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The worksheet file as a new JSON document, its numbers as they were written."""
+        return document_from_text(self.text)
+
+    @property
+    def expected(self) -> Any:  # noqa: ANN401 - free JSON
+        """Published answers that stand in the file, or None; they are not used for solving."""
+        return json.loads(self.text).get("expected")
+
+    def to_json(self) -> str:
+        """The worksheet file that this worksheet was read from, with all edits."""
+        return self.text
+
+    def solve(self, sequence: str | None = None, exact: bool = False) -> Solution:
+        """Solve one sentence.
+
+        Args:
+            sequence: its name; None takes the first.
+            exact: keep fractions and symbols instead of computing in float64.
+
+        Raises:
+            WorksheetError: no sentence of that name.
+        """
+        return solved(self, sequence, exact)
+
+    def explain(self, quantity: str, depth: int | None = None) -> Explanation:
+        """Show the arithmetic behind one number, down to the given ones.
+
+        Args:
+            quantity: such as "river.output[9][0]", counted from 0; the sentence may be left out
+                where there is only one.
+            depth: how many layers of reasons to give; None gives all.
+
+        Raises:
+            WorksheetError: no such quantity.
+        """
+        return explained(self, quantity, depth)
+
+    def edit(self, changes: Mapping[str, object]) -> "Worksheet":
+        """Change given numbers and return a new worksheet; this one stays as it is.
+
+        Args:
+            changes: places such as "heads.0.W_Q[3][1]", counted from 0, and new numbers, such as
+                0.5, "1/2" or "ln(2)"; flags take true or false; `scale` may be set where absent.
+
+        Raises:
+            WorksheetError: nothing stands there, or no number was given.
+        """
+        document = self.document
+        for place, value in changes.items():
+            _change(document, places.parsed(place), value)
+        return Worksheet.from_document(document)
+
+    def __str__(self) -> str:
+        """The given numbers as tables in 80 columns."""
+        return text_from_sheet(self)
+
+    def __repr__(self) -> str:
+        """Name and sizes on one line."""
+        return f"<Worksheet {self.name}: {self.title}>"
+
+
+def _change(document: dict[str, Any], keys: tuple[places.Key, ...], value: object) -> None:
+    place = places.written(keys)
+    if keys == ("scale",):
+        document.setdefault("scale", "1")
+    old, holder = places.found(document, keys), places.found(document, keys[:-1])
+    if isinstance(old, bool):
+        new: object = value if isinstance(value, bool) else _FLAGS.get(str(value).lower())
+        if new is None:
+            raise WorksheetError(
+                f"{place} ({quoted(value)}) must be true or false: use one of them"
+            )
+    elif isinstance(old, (dict, list)) or not _holds_number(keys):
+        hint = places.first_number(old, keys) if isinstance(old, (dict, list)) else None
+        use = places.written(hint) if hint and _holds_number(hint) else "heads[0].W_Q[0][0]"
+        raise WorksheetError(f"{place} is no single number: choose one, such as {use}")
+    else:
+        parse_number(value, place)
+        text = str(value)
+        new = Literal(text) if is_json_number(text) else text
+    holder[keys[-1]] = new
+
+
+def _holds_number(keys: tuple[places.Key, ...]) -> bool:
+    """Whether a place is one of those where the form has numbers."""
+    if keys[0] == "sequences":
+        return len(keys) == 5 and keys[2] == "X"
+    numeric = (
+        "heads",
+        "W_O",
+        "b_O",
+        "scale",
+        "token_embedding",
+        "position_embedding",
+        "prediction",
+    )
+    return keys[0] in numeric and keys[-1] != "label"
+
+
+def worksheet_names() -> tuple[str, ...]:
+    """The names of the worksheets that come with the package."""
+    return tuple(sorted(path.stem for path in _DATA.glob("*.json")))
+
+
+def worksheet(name_or_path: str | Path) -> Worksheet:
+    """Open a worksheet that comes with the package, by name, or a worksheet file, by path.
+
+    Raises:
+        WorksheetError: no such worksheet, or a file that breaks the form; the message says where.
+    """
+    names = worksheet_names()
+    if isinstance(name_or_path, str) and name_or_path in names:
+        return Worksheet.from_document(document_from_file(_DATA / f"{name_or_path}.json"))
+    is_path = isinstance(name_or_path, Path) or any(c in name_or_path for c in "./\\")
+    if not is_path and not Path(name_or_path).exists():
+        raise WorksheetError(
+            f"worksheet ({quoted(Literal(name_or_path))}) is neither a name nor a file: "
+            f"use {', '.join(names)} or the path of a JSON file"
+        )
+    document = document_from_file(name_or_path)
+    try:
+        return Worksheet.from_document(document)
+    except WorksheetError as error:
+        shown = quoted(Literal(name_or_path), 200)
+        raise WorksheetError(f"file ({shown}): {error}") from error
+
+
+def schema_text() -> str:
+    """The JSON Schema of worksheet files."""
+    return (Path(__file__).parent / "worksheet.schema.json").read_text(encoding="utf-8")

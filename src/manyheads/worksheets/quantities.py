@@ -1,0 +1,159 @@
+"""Names of single numbers: `river.output[9][0]` is a solved one, `heads[0].W_Q[3][1]` a given one.
+
+Every index counts from 0 in a name and from 1 in a label for readers.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from manyheads.core.errors import WorksheetError
+from manyheads.worksheets.exact import Steps
+from manyheads.worksheets.fields import Field, fields_of
+from manyheads.worksheets.numbers import Literal, quoted
+from manyheads.worksheets.places import Key, listed, parsed, written
+from manyheads.worksheets.sheet import Sheet
+
+_AXES = {
+    "H": "head",
+    "T": "receiver",
+    "S": "source",
+    "D": "feature",
+    "d": "column",
+    "v": "column",
+    "C": "joined column",
+    "J": "hidden unit",
+    "V": "word",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """One number of a solved sentence: a field and its indices, from 0."""
+
+    sequence: str
+    """The sentence."""
+    field: Field
+    """The table it stands in."""
+    index: tuple[int, ...]
+    """One index an axis."""
+
+    @property
+    def name(self) -> str:
+        """As it is written: `river.output[9][0]`."""
+        return written((self.sequence, self.field.name, *self.index))
+
+
+def name_of(sequence: str, field: str, *index: int) -> str:
+    """Write the name of a solved number."""
+    return written((sequence, field, *index))
+
+
+def value_at(steps: Steps, field: str, index: tuple[int, ...]) -> Any:  # noqa: ANN401 - a number
+    """Look a solved number up."""
+    value = steps[field]
+    for i in index:
+        value = value[i]
+    return value
+
+
+def quantity_from_text(sheet: Sheet, text: str) -> Quantity | str:
+    """Read the name of a number: a `Quantity` where it is solved, its place where it is given.
+
+    The worksheet's name and a colon may stand before it; the sentence may be left out where there
+    is only one.
+
+    Raises:
+        WorksheetError: no such sentence or field, or indices that do not fit.
+    """
+    keys = parsed(text.strip().removeprefix(f"{sheet.name}:"))
+    fields = {field.name: field for field in fields_of(sheet)}
+    first = str(keys[0])
+    if first in sheet.sequence_names:
+        if len(keys) == 1 or keys[1] not in fields:
+            found = quoted(Literal(str(keys[1]))) if len(keys) > 1 else "nothing"
+            raise WorksheetError(
+                f"quantity ({quoted(Literal(text))}) names {found} after {first}: "
+                f"use {listed(fields, 30)}"
+            )
+        return _solved(sheet, first, fields[str(keys[1])], keys[2:])
+    if first in fields:
+        if len(sheet.sequences) > 1:
+            use = " or ".join(f"{name}.{written(keys)}" for name in sheet.sequence_names)
+            raise WorksheetError(f"quantity ({quoted(Literal(text))}) names no sequence: use {use}")
+        return _solved(sheet, sheet.sequences[0].name, fields[first], keys[1:])
+    if first == "scale" and len(keys) == 1:
+        return "scale"
+    return _given(sheet, keys, text, [*fields])
+
+
+def _given(sheet: Sheet, keys: tuple[Key, ...], text: str, fields: list[str]) -> str:
+    tops = (
+        "sequences",
+        "heads",
+        "W_O",
+        "b_O",
+        "token_embedding",
+        "position_embedding",
+        "prediction",
+    )
+    if keys[0] not in tops:
+        example = name_of(sheet.sequences[0].name, "output", 0, 0)
+        raise WorksheetError(
+            f"quantity ({quoted(Literal(text))}) begins with no sequence, field or given table: "
+            f"use {listed((*sheet.sequence_names, *fields, *tops), 40)}; for example {example}"
+        )
+    return written(keys)
+
+
+def _solved(sheet: Sheet, sequence: str, field: Field, keys: tuple[Key, ...]) -> Quantity:
+    index = tuple(key for key in keys if isinstance(key, int))
+    form = field.name + "".join(f"[{_AXES[axis]}]" for axis in field.axes)
+    shown = name_of(sequence, field.name, *index)
+    if len(index) != len(keys) or len(index) != len(field.axes):
+        raise WorksheetError(
+            f"quantity ({shown}) has {len(keys)} indices, expected {len(field.axes)}: "
+            f"write {sequence}.{form}, counted from 0"
+        )
+    for axis, i in zip(field.axes, index, strict=True):
+        size = axis_size(sheet, sequence, axis)
+        if i >= size:
+            raise WorksheetError(
+                f"quantity ({shown}) has {_AXES[axis]} {i}, but the last is {size - 1}: "
+                f"use 0 to {size - 1}"
+            )
+    return Quantity(sequence=sequence, field=field, index=index)
+
+
+def axis_size(sheet: Sheet, sequence: str, axis: str) -> int:
+    """How long an axis of `fields` is in this worksheet."""
+    positions, heads = len(sheet.sequence(sequence).tokens), sheet.num_heads
+    sizes = {
+        "H": heads,
+        "T": positions,
+        "S": positions,
+        "D": sheet.embed_dim,
+        "d": sheet.head_dim,
+        "v": sheet.v_head_dim,
+        "C": heads * sheet.v_head_dim,
+        "J": len(sheet.prediction.w_hidden[0]) if sheet.prediction else 0,
+        "V": len(sheet.vocabulary),
+    }
+    return sizes[axis]
+
+
+def label_of(sheet: Sheet, quantity: Quantity) -> str:
+    """Say what a solved number is, counting from 1: weight of head 1 (setting), ..."""
+    tokens = sheet.sequence(quantity.sequence).tokens
+    named = {
+        "H": [head.label for head in sheet.heads],
+        "T": tokens,
+        "S": tokens,
+        "D": sheet.features,
+        "V": sheet.vocabulary,
+    }
+    parts = []
+    for axis, i in zip(quantity.field.axes, quantity.index, strict=True):
+        plain = f"{_AXES[axis]} {i + 1}"
+        label = str(named[axis][i]) if axis in named else plain
+        parts.append(plain if label.lower() in (plain, str(i + 1)) else f"{plain} ({label})")
+    return f"{quantity.field.title} of {', '.join(parts)}"

@@ -1,0 +1,147 @@
+"""The `manyheads` command: exit statuses, one-line errors, and what it does not load."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+from manyheads.cli import main as entry
+from manyheads.cli.main import COMMANDS, main
+from manyheads.core.errors import ConfigError
+
+
+def test_help_names_every_command_and_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and "Example:" in out
+    for command in COMMANDS:
+        assert f"  {command.name} " in out and command.help in out
+
+
+def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "Commands:" in capsys.readouterr().out
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("manyheads, version ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "No such command 'nothing'. (see: manyheads --help)"),
+        (["--nothing"], "No such option '--nothing'"),
+        (["worksheet", "list", "more"], "Got unexpected extra argument"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert err.startswith("manyheads: ") and message in err
+
+
+def failing(error: BaseException) -> click.Command:
+    @click.command()
+    def command() -> None:
+        raise error
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (
+            ConfigError("num_heads (3) must\ndivide 8: use 4"),
+            2,
+            "manyheads: num_heads (3) must divide",
+        ),
+        (ConfigError("name (\x1b[31m) is bad: use another"), 2, r"manyheads: name (\x1b[31m) is"),
+        (click.ClickException("no"), 2, "manyheads: no\n"),
+        (OSError(98, "Address already in use"), 2, "manyheads: Address already in use: check"),
+        (PermissionError(13, "Permission denied", "out"), 2, "manyheads: out: Permission denied"),
+        (click.exceptions.Exit(1), 1, ""),
+        (KeyboardInterrupt(), 130, "\n"),
+        (click.Abort(), 130, "\n"),
+    ],
+)
+def test_error_of_a_command_becomes_a_status_and_a_line(
+    error: BaseException,
+    status: int,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(entry.cli, "get_command", lambda ctx, name: failing(error))
+    assert main(["any"]) == status
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(text) and err.count("\n") <= 1
+    assert bool(err) == bool(text)
+
+
+def test_our_own_mistakes_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entry.cli, "get_command", lambda ctx, name: failing(ZeroDivisionError()))
+    with pytest.raises(ZeroDivisionError):
+        main(["any"])
+
+
+def command_line(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "manyheads.cli.main", *arguments]
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = command_line("worksheet", "solve", "river-and-cheque", "--exact")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout and running.stderr
+        running.stdout.close()
+        err = running.stderr.read().decode()
+    assert running.returncode == 0
+    assert err == "sequence: taking river, the first of river, cheque\n"
+
+
+def test_letters_that_a_terminal_lacks_are_escaped(tmp_path: object) -> None:
+    command = command_line("worksheet", "solve", "caf\N{LATIN SMALL LETTER E WITH ACUTE}")
+    done = subprocess.run(
+        command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"manyheads: worksheet (caf\\xe9) is neither")
+
+
+def test_ctrl_c_ends_with_130_and_no_traceback() -> None:
+    code = (
+        "import sys, time, click; from manyheads.cli import main as m\n"
+        "@click.command()\n"
+        "def wait(): print('ready', flush=True); time.sleep(30)\n"
+        "m.cli.get_command = lambda ctx, name: wait\n"
+        "sys.exit(m.main(['wait']))"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout and running.stderr
+        assert running.stdout.readline() == b"ready\n"
+        time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=20)
+    assert running.returncode == 130 and out == b"" and err == b"\n"
+
+
+def test_help_and_exact_worksheets_do_not_load_torch() -> None:
+    code = (
+        "import sys; from manyheads.cli.main import main\n"
+        "assert main(['--help']) == 0 and 'numpy' not in sys.modules\n"
+        "assert main(['worksheet', 'show', 'two-routes']) == 0\n"
+        "assert main(['worksheet', 'solve', 'two-routes', '--exact']) == 0\n"
+        "assert main(['worksheet', 'explain', 'two-routes', 'output[2][0]']) == 0\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
