@@ -1,0 +1,1 @@
+"""Learning by doing: the executable lab, whose every printed number is asserted."""
