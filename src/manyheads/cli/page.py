@@ -1,0 +1,46 @@
+"""`manyheads serve` and `manyheads site`: the page on this machine, or as a folder."""
+
+import threading
+import webbrowser
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    show_default=True,
+    help="Port to serve on; 0 takes any free one.",
+)
+@click.option("--no-open", is_flag=True, help="Do not open a browser.")
+def serve(port: int, no_open: bool) -> None:
+    """Serve the page to this machine until Ctrl-C.
+
+    Example: manyheads serve --port 8000 --no-open
+    """
+    from manyheads.web.server import LOOPBACK, open_socket, run_server
+    from manyheads.web.site import read_bundle
+
+    bundle = read_bundle()
+    listener = open_socket(port)
+    address = f"http://{LOOPBACK}:{listener.getsockname()[1]}/"
+    click.echo(f"The page is at {address} (Ctrl-C ends it)")
+    if not no_open:
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    run_server(bundle, listener)
+
+
+@click.command()
+@click.argument("out", type=click.Path(path_type=Path))
+def site(out: Path) -> None:
+    """Write the page to the folder OUT: it works from any address, and opened from disk.
+
+    Example: manyheads site lesson
+    """
+    from manyheads.web.site import write_site
+
+    files = write_site(out)
+    click.echo(f"{len(files)} files are in {out}: open {out / 'index.html'}")

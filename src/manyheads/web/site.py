@@ -1,0 +1,125 @@
+"""The built page as files: where it lies, what it holds, and how it is written elsewhere."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from manyheads.core.errors import ConfigError
+
+STATIC = Path(__file__).parent / "static"
+"""Where the page is built to, and where the wheel carries it."""
+MANIFEST = "manyheads-site.json"
+"""Beside a written site: the files that are its own, with their SHA-256."""
+
+
+def read_bundle(static: Path | None = None) -> dict[str, bytes]:
+    """Read the built page: its files by name, such as "index.html" or "assets/page.js".
+
+    Args:
+        static: the folder of the built page; None takes `STATIC`.
+
+    Raises:
+        ConfigError: the page has not been built.
+    """
+    static = static or STATIC
+    if not (static / "index.html").is_file():
+        raise ConfigError(f"page ({static}) is not built yet: run `make page`")
+    files = sorted(path for path in static.rglob("*") if path.is_file())
+    return {path.relative_to(static).as_posix(): path.read_bytes() for path in files}
+
+
+def write_site(out: Path, static: Path | None = None) -> list[str]:
+    """Write the page as a folder that works from any address, and from disk.
+
+    The folder is made beside its place and moved there when it is whole. A folder that holds
+    anything but an earlier, unchanged site is refused, so nothing of the user's is lost.
+
+    Args:
+        out: the folder to write.
+        static: as in `read_bundle`.
+
+    Returns:
+        the names of the files written, without the manifest.
+
+    Raises:
+        ConfigError: the page is not built, or `out` cannot be written or holds other files.
+    """
+    bundle = read_bundle(static)
+    try:
+        place = out.resolve()
+        _refuse_others(out, place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as folder:
+            draft = Path(folder) / "new"
+            _write_files(draft, bundle)
+            _replace(place, draft, Path(folder) / "old")
+    except OSError as error:
+        raise ConfigError(
+            f"OUT ({out}) cannot be written ({error.strerror or error}): choose a folder of yours"
+        ) from error
+    except (ValueError, RuntimeError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"OUT ({str(out)!r}) is no path: choose a folder of yours") from error
+    return list(bundle)
+
+
+def _write_files(folder: Path, bundle: Mapping[str, bytes]) -> None:
+    for name, content in bundle.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in bundle.items()}
+    (folder / MANIFEST).write_text(json.dumps({"files": hashes}, indent=1) + "\n")
+
+
+def _refuse_others(out: Path, place: Path) -> None:
+    if not place.exists():
+        return
+    if not place.is_dir():
+        raise ConfigError(f"OUT ({out}) is a file: choose a folder")
+    known = _manifest(place)
+    for path in sorted(place.rglob("*")):
+        name = path.relative_to(place).as_posix()
+        if (name == MANIFEST and known) or (path.is_dir() and not path.is_symlink()):
+            continue
+        if path.is_symlink() or _hash(path) != known.get(name):
+            raise ConfigError(
+                f"OUT ({out}) holds {name}, which is no part of an earlier site: "
+                "choose a new folder, or move that away"
+            )
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "no file"
+
+
+def _manifest(place: Path) -> dict[str, str]:
+    try:
+        files = json.loads((place / MANIFEST).read_text())["files"]
+        return {str(name): str(value) for name, value in files.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _replace(place: Path, draft: Path, old: Path) -> None:
+    """Put the draft in its place; the folder itself stays where there is one."""
+    if not place.exists():
+        os.rename(draft, place)
+        return
+    old.mkdir()
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for source, target in ((place, old), (draft, place)):
+            for path in sorted(source.iterdir()):
+                os.rename(path, target / path.name)
+                moved.append((path, target / path.name))
+    except OSError:
+        for before, after in reversed(moved):
+            os.rename(after, before)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

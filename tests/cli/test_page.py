@@ -1,0 +1,104 @@
+"""`manyheads serve` and `manyheads site` as a user meets them."""
+
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from manyheads.web import site
+from manyheads.web.site import MANIFEST, read_bundle
+from tests.web.serving import COMMAND, serve_command
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_serve_prints_the_address_and_ends_cleanly_on_ctrl_c(static_page: Path) -> None:
+    with serve_command() as (process, address):
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            assert answer.read() == (static_page / "index.html").read_bytes()
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=10)
+        assert process.returncode == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def test_a_taken_port_gives_one_line_and_status_2(static_page: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = run("serve", "--no-open", "--port", str(port))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    assert f"port ({port}) is taken: pass another with --port" in result.stderr
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "eight", "1.5"])
+def test_a_port_that_is_none_gives_one_line_and_status_2(port: str) -> None:
+    result = run("serve", "--no-open", "--port", port)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert "--port" in result.stderr
+    assert port in result.stderr
+
+
+def test_site_writes_the_static_folder(static_page: Path, tmp_path: Path) -> None:
+    out = tmp_path / "lesson"
+    result = run("site", str(out))
+    assert result.returncode == 0, result.stderr
+    assert str(out / "index.html") in result.stdout
+    written = read_bundle(out)
+    assert written.pop(MANIFEST)
+    assert written == read_bundle(static_page)
+
+
+def test_site_refuses_a_file_and_a_folder_of_others(static_page: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for out in (tmp_path, tmp_path / "notes.txt"):
+        result = run("site", str(out))
+        assert result.returncode == 2
+        assert result.stderr.count("\n") == 1
+        assert f"OUT ({out})" in result.stderr
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("arguments", [["serve", "--no-open", "--port", "0"], ["site", "out"]])
+def test_a_page_that_is_not_built_gives_the_remedy(
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from manyheads.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(site, "STATIC", tmp_path / "static")
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "run `make page`" in error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["serve", "site"])
+def test_help_shows_an_example(command: str) -> None:
+    result = run(command, "--help")
+    assert result.returncode == 0
+    assert f"Example: manyheads {command}" in result.stdout
+
+
+def test_neither_command_loads_torch(static_page: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from manyheads.cli.main import main; "
+        f"assert main(['site', {str(tmp_path / 'out')!r}]) == 0; "
+        "import manyheads.web.server; "
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

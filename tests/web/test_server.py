@@ -1,0 +1,140 @@
+"""The server answers this machine with the bundle's files, and with nothing else."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from manyheads.core.errors import ConfigError
+from manyheads.web.server import open_socket
+from tests.web.serving import ask, ask_raw, serving
+
+BUNDLE = {
+    "index.html": b"<!doctype html><title>t</title>",
+    "assets/page.js": b"1",
+    "assets/page.css": b"a{}",
+    "icon.svg": b"<svg/>",
+    "odd": b"\x00",
+}
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with serving(BUNDLE) as port:
+        yield port
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "kind"),
+    [
+        ("/", "index.html", "text/html; charset=utf-8"),
+        ("/index.html", "index.html", "text/html; charset=utf-8"),
+        ("/assets/page.js?v=1", "assets/page.js", "text/javascript; charset=utf-8"),
+        ("/assets/page.css", "assets/page.css", "text/css; charset=utf-8"),
+        ("/icon.svg", "icon.svg", "image/svg+xml"),
+        ("/odd", "odd", "application/octet-stream"),
+    ],
+)
+def test_each_file_comes_whole_with_its_type(port: int, target: str, name: str, kind: str) -> None:
+    answer = ask(port, target)
+    assert (answer.status, answer.content) == (200, BUNDLE[name])
+    assert answer.headers["Content-Type"] == kind
+
+
+@pytest.mark.parametrize(("target", "status"), [("/", 200), ("/nothing", 404)])
+def test_every_answer_carries_the_strict_headers(port: int, target: str, status: int) -> None:
+    answer = ask(port, target)
+    assert answer.status == status
+    policy = answer.headers["Content-Security-Policy"].split("; ")
+    assert policy[:3] == ["default-src 'none'", "script-src 'self'", "style-src 'self'"]
+    assert {"base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"} < set(policy)
+    assert not any("unsafe" in rule for rule in policy)
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert answer.headers["Server"] is None
+
+
+@pytest.mark.parametrize("host", ["localhost:{}", "127.0.0.1:{}", "[::1]:{}", "LOCALHOST:{}"])
+def test_this_machine_s_names_are_served(port: int, host: str) -> None:
+    assert ask(port, "/", host.format(port)).status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["example.org", "example.org:{}", "127.0.0.1", "127.0.0.1:1", "localhost:{}.example.org", ""],
+)
+def test_another_host_is_refused(port: int, host: str) -> None:
+    answer = ask(port, "/", host.format(port))
+    assert answer.status == 400
+    assert BUNDLE["index.html"] not in answer.content
+
+
+def test_two_hosts_or_none_are_refused(port: int) -> None:
+    good = f"localhost:{port}"
+    assert ask(port, "/", good, "example.org").status == 400
+    assert ask_raw(port, b"GET / HTTP/1.0\r\n\r\n").split()[1] == b"400"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/../pyproject.toml",
+        "/assets/../../site.py",
+        "/%2e%2e/site.py",
+        "/%2e%2e%2fsite.py",
+        "/..%5csite.py",
+        "/assets\\..\\index.html",
+        "//etc/passwd",
+        "/%2fetc/passwd",
+        "/index.html%00.js",
+        "/%00",
+        "/assets/",
+        "/assets",
+        "/ind%C3%A9x",
+        "/%ff%fe",
+        "/" + "a/" * 4000,
+    ],
+)
+def test_no_path_leads_out_of_the_bundle(port: int, target: str) -> None:
+    assert ask(port, target).status == 404
+
+
+def test_an_absolute_target_gives_the_bundle_or_nothing(port: int) -> None:
+    line = f"GET http://127.0.0.1:{port}/etc/passwd HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
+    assert ask_raw(port, line.encode()).split()[1] == b"404"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_only_reading_is_served(port: int, method: str) -> None:
+    answer = ask(port, "/", method=method)
+    assert answer.status == 405
+    assert answer.headers["Allow"] == "GET, HEAD"
+
+
+def test_head_has_the_headers_and_no_content(port: int) -> None:
+    answer = ask(port, "/", method="HEAD")
+    assert answer.content == b""
+    assert answer.headers["Content-Length"] == str(len(BUNDLE["index.html"]))
+
+
+def test_the_page_that_is_not_there_says_so(port: int) -> None:
+    assert b"There is no such page" in ask(port, "/nothing").content
+
+
+def test_a_port_that_is_taken_is_named_with_the_way_out() -> None:
+    with open_socket(0) as first:
+        taken = first.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"port \({taken}\) is taken: .*--port"):
+            open_socket(taken)
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_does_not_exist_is_refused(port: int) -> None:
+    with pytest.raises(ConfigError, match=rf"port \({port}\) must be 0 to 65535: .*--port"):
+        open_socket(port)
+
+
+def test_only_the_loopback_address_listens() -> None:
+    with open_socket(0) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+        assert listener.family == socket.AF_INET

@@ -1,0 +1,10 @@
+import { mount } from "svelte";
+import App from "./App.svelte";
+import "./app.css";
+import "./figures.css";
+import "./tables.css";
+import "./narrow.css";
+
+const target = document.getElementById("page");
+if (!target) throw new Error("index.html has no element with the id page");
+mount(App, { target });

@@ -1,0 +1,36 @@
+import { describe, expect, it } from "vitest";
+import { decimalText, exactText, neededDecimals, quantityText, valueText } from "../src/lib/format";
+
+describe("decimals", () => {
+  it("writes no more decimals than a number needs, and three at most", () => {
+    expect([0, 2, 0.5, 0.25, 0.125, 1 / 7].map(neededDecimals)).toEqual([0, 0, 1, 2, 3, 3]);
+    expect(neededDecimals(0.1 + 0.2)).toBe(1);
+  });
+
+  it("rounds for display only and writes a true minus sign", () => {
+    expect(decimalText(-2 / 7, 3)).toBe("\u22120.286");
+    expect(valueText(-2 / 7)).toBe("-0.2857142857142857");
+  });
+
+  it("never writes minus nought", () => {
+    expect(decimalText(-0.0001, 3)).toBe("0.000");
+  });
+
+  it("writes a blocked key as minus infinity", () => {
+    expect(decimalText(null, 3)).toBe("\u2212\u221e");
+    expect(Number(valueText(null))).toBe(Number.NEGATIVE_INFINITY);
+  });
+});
+
+describe("exact text", () => {
+  it("is set as a person writes it", () => {
+    expect(exactText("-2*sqrt(2)*ln(3)/5")).toBe("\u22122\u00b7\u221a2\u00b7ln(3)/5");
+  });
+
+  it("is shown in fractions only, and only where it is known", () => {
+    const seventh = { name: "w:s.x[0][0]", value: 1 / 7, exact: "1/7" };
+    expect(quantityText(seventh, "fractions", 3)).toBe("1/7");
+    expect(quantityText(seventh, "decimals", 2)).toBe("0.14");
+    expect(quantityText({ ...seventh, exact: null }, "fractions", 1)).toBe("0.143");
+  });
+});
