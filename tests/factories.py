@@ -18,6 +18,7 @@ LAYERS: dict[str, dict[str, Any]] = {
     "grouped heads": {"num_kv_heads": G},
     "one key head": {"num_kv_heads": 1},
     "narrow values": {"v_head_dim": 2},
+    "wide values": {"v_head_dim": 8},
     "wide values, no bias": {"v_head_dim": 7, "bias": False, "num_kv_heads": 2},
     "own kdim and vdim": {"kdim": 9, "vdim": 4, "num_kv_heads": G, "out_bias": False},
     "only the output has a bias": {"bias": False, "out_bias": True},
@@ -27,7 +28,10 @@ LAYERS: dict[str, dict[str, Any]] = {
     "rotary interleaved": {"positions": mh.Rotary(style="interleaved", base=50.0, dim=4)},
     "rotary half, part": {"positions": mh.Rotary(dim=2), "num_kv_heads": 2},
     "linear bias": {"positions": mh.LinearBias()},
-    "own slopes and window": {"positions": mh.LinearBias(slopes=(1.0, 2.0, 0.0, -1.0, 0.5, 3.0)), "window": 3},
+    "own slopes and window": {
+        "positions": mh.LinearBias(slopes=(1.0, 2.0, 0.0, -1.0, 0.5, 3.0)),
+        "window": 3,
+    },
 }
 
 
@@ -47,7 +51,9 @@ def layer_of(seed: int = 0, dtype: torch.dtype = torch.float64, **options: Any) 
     return layer
 
 
-def inputs_of(layer: Any, queries: int, keys: int, *, batch: int = B, seed: int = 50) -> list[Tensor]:
+def inputs_of(
+    layer: Any, queries: int, keys: int, *, batch: int = B, seed: int = 50
+) -> list[Tensor]:
     """Query, key and value inputs of the widths and dtype that the layer takes."""
     dtype, config = layer.out_proj.weight.dtype, layer.config
     shapes = ((queries, config.embed_dim), (keys, config.kdim), (keys, config.vdim))
@@ -68,7 +74,9 @@ def _rows_blocked(mask: Tensor) -> Tensor:
 
 
 def _padding(batch: int, keys: int) -> Tensor:
-    return torch.arange(keys).expand(batch, -1) >= torch.tensor([[keys], [max(1, keys // 2)]])[:batch]
+    return (
+        torch.arange(keys).expand(batch, -1) >= torch.tensor([[keys], [max(1, keys // 2)]])[:batch]
+    )
 
 
 MASKS: dict[str, Callable[[int, int], dict[str, Any]]] = {
@@ -109,13 +117,21 @@ def answers(layer: Any, form: str, inputs: list[Tensor], call: dict[str, Any]) -
     if mask is not None and mask.is_floating_point():
         leaves.append(mask.detach().clone().requires_grad_())
         call = call | {"attn_mask": leaves[-1]}
-    output, weights = layer(*leaves[: len(inputs)], need_weights=True, **call)
+    beside, weights = layer(*leaves[: len(inputs)], need_weights=True, **call)
+    # the fused form takes another way where weights are asked for; the others do not
+    output = layer(*leaves[: len(inputs)], **call) if form == "fused" else beside
     layer.zero_grad()
-    loss = (output * random_like(70, *output.shape).to(output.dtype)).sum()
+    mixed = 2.0 * output - beside  # both matter to the gradient
+    loss = (mixed * random_like(70, *output.shape).to(output.dtype)).sum()
     (loss + (weights * random_like(71, *weights.shape).to(weights.dtype)).sum()).backward()
     found = {"output": output.detach(), "weights": weights.detach()}
+    found["output beside weights"] = beside.detach()
     names = ("query", "key", "value", "attn_mask")[: len(inputs)] + ("attn_mask",)
-    found |= {f"gradient of {n}": x.grad for n, x in zip(names, leaves, strict=False) if x.grad is not None}
+    found |= {
+        f"gradient of {n}": x.grad
+        for n, x in zip(names, leaves, strict=False)
+        if x.grad is not None
+    }
     return found | {f"gradient of {n}": p.grad.clone() for n, p in layer.named_parameters()}
 
 

@@ -22,7 +22,9 @@ def torch_layer(**options: Any) -> nn.MultiheadAttention:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("options", [{}, {"bias": False}, {"kdim": 7, "vdim": 9}, {"vdim": 4}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"bias": False}, {"kdim": 7, "vdim": 9}, {"vdim": 4}], ids=str
+)
 def test_against_torch_mha_with_padding_and_a_mask(options: dict[str, Any], form: str) -> None:
     module = torch_layer(**options)
     layer = mh.MultiHeadAttention(30, 6, form=form, dtype=torch.float64, **options)
@@ -80,7 +82,9 @@ def test_against_torch_function_with_an_explicit_bottom_right_mask(
     assert (layer(query, key, value, is_causal=True) - expected).abs().max() < 1e-12
 
 
-def turned_in_the_complex_plane(x: Tensor, style: str, base: float, width: int, start: int) -> Tensor:
+def turned_in_the_complex_plane(
+    x: Tensor, style: str, base: float, width: int, start: int
+) -> Tensor:
     """Rotary positions as multiplication by exp(i angle), independent of the package."""
     half = width // 2
     first = list(range(half)) if style == "half" else list(range(0, width, 2))

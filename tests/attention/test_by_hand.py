@@ -46,7 +46,9 @@ def layer_of(given: dict[str, Any], form: str) -> mh.MultiHeadAttention:
     heads = given["heads"]
     parts = {f"w_{n}": torch.stack([tensor(h[f"W_{n.upper()}"]) for h in heads]) for n in "qkv"}
     if "b_Q" in heads[0]:
-        parts |= {f"b_{n}": torch.stack([tensor(h[f"b_{n.upper()}"]) for h in heads]) for n in "qkv"}
+        parts |= {
+            f"b_{n}": torch.stack([tensor(h[f"b_{n.upper()}"]) for h in heads]) for n in "qkv"
+        }
     w_o = tensor(given["W_O"])
     parts["w_o"] = w_o.view(len(heads), -1, w_o.shape[1])
     b_o = tensor(given["b_O"]) if "b_O" in given else None
@@ -72,7 +74,9 @@ def test_every_row_against_fractions(name: str, form: str) -> None:
 @pytest.mark.parametrize("form", ["loop", "packed"])
 def test_scores_messages_and_contributions_against_fractions(form: str) -> None:
     given = sheet("two-routes")
-    trace = layer_of(given, form).trace(tensor(given["sequences"]["main"]["X"])[None], is_causal=True)
+    trace = layer_of(given, form).trace(
+        tensor(given["sequences"]["main"]["X"])[None], is_causal=True
+    )
     expected = given["expected"]["main"]
     last = expected["receiver"] - 1
     for name in ("scores", "head_outputs", "head_contributions"):
@@ -84,7 +88,9 @@ def test_zero_queries_against_fractions() -> None:
     for head in given["heads"]:
         head["W_Q"] = [[0] * len(row) for row in head["W_Q"]]
     expected = given["expected"]["main"]["zero_query"]
-    trace = layer_of(given, "loop").trace(tensor(given["sequences"]["main"]["X"])[None], is_causal=True)
+    trace = layer_of(given, "loop").trace(
+        tensor(given["sequences"]["main"]["X"])[None], is_causal=True
+    )
     assert (trace.attn_weights[0, :, -1] - tensor(expected["attn_weights"])).abs().max() < 1e-15
     assert (trace.concat[0, -1] - tensor(expected["concat"])).abs().max() < 1e-14
     assert (trace.output[0, -1] - tensor(expected["output"])).abs().max() < 1e-14
@@ -113,7 +119,9 @@ def test_weights_0_to_15_by_hand(form: str) -> None:
 
 def test_queries_and_scores_of_weights_0_to_15_by_hand() -> None:
     weights = counting_weights()
-    keys = torch.stack([torch.eye(4, 2, dtype=torch.float64), 2 * torch.eye(4, 2, dtype=torch.float64)])
+    keys = torch.stack(
+        [torch.eye(4, 2, dtype=torch.float64), 2 * torch.eye(4, 2, dtype=torch.float64)]
+    )
     weights = mh.HeadWeights(w_q=weights.w_q, w_k=keys, w_v=weights.w_v, w_o=weights.w_o)
     layer = mh.MultiHeadAttention.from_weights(weights, form="loop", scale=0.5)
     trace = layer.trace(torch.tensor([[[0.0, 1, 0, 0], [1, 0, 0, 0]]], dtype=torch.float64))

@@ -128,17 +128,23 @@ def test_half_a_cache_is_refused() -> None:
     k = torch.zeros(2, 3, 4, 5)
     with pytest.raises(ShapeError, match="k and v must be given together"):
         mh.KVCache(k=k)
-    with pytest.raises(ShapeError, match=r"k has shape \(2, 3, 4, 5\) and v \(2, 3, 6, 5\)"):
-        with annotations_unchecked():
-            mh.KVCache(k=k, v=torch.zeros(2, 3, 6, 5))
-    with annotations_unchecked(), pytest.raises(ShapeError, match=r"k has shape \(2, 3\), expected"):
+    words = r"k has shape \(2, 3, 4, 5\) and v \(2, 3, 6, 5\)"
+    with annotations_unchecked(), pytest.raises(ShapeError, match=words):
+        mh.KVCache(k=k, v=torch.zeros(2, 3, 6, 5))
+    with (
+        annotations_unchecked(),
+        pytest.raises(ShapeError, match=r"k has shape \(2, 3\), expected"),
+    ):
         mh.KVCache(k=k[..., 0, 0], v=k[..., 0, 0])
 
 
 def test_pair_of_tensors_is_no_cache() -> None:
     layer = layer_of()
     k = torch.zeros(2, 6, 4, 5)
-    with annotations_unchecked(), pytest.raises(ShapeError, match=r"kv_cache \(tuple\) must be a KVCache"):
+    with (
+        annotations_unchecked(),
+        pytest.raises(ShapeError, match=r"kv_cache \(tuple\) must be a KVCache"),
+    ):
         layer(inputs_of(layer, 1, 1)[0], kv_cache=(k, k))
 
 
@@ -148,7 +154,12 @@ def test_mask_counts_cached_keys_too() -> None:
     _, cache = layer(x[:, :3], kv_cache=mh.KVCache())
     short = torch.ones(1, 1, dtype=torch.bool)
     layer(x[:, 3:], kv_cache=cache, attn_mask=torch.ones(1, 4, dtype=torch.bool))
-    with pytest.raises(ShapeError, match=r"\(1, 3\), expected \(T, S\) = \(1, 4\): with a cache, S"):
+    with pytest.raises(
+        ShapeError, match=r"\(1, 3\), expected \(T, S\) = \(1, 4\): with a cache, S"
+    ):
         layer(x[:, 3:], kv_cache=cache, attn_mask=short.expand(1, 3))
-    with annotations_unchecked(), pytest.raises(ShapeError, match=r"\(2, 1\), expected \(B, S\) = \(2, 4\)"):
+    with (
+        annotations_unchecked(),
+        pytest.raises(ShapeError, match=r"\(2, 1\), expected \(B, S\) = \(2, 4\)"),
+    ):
         layer(x[:, 3:], kv_cache=cache, key_padding_mask=short.expand(2, 1))

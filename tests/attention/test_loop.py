@@ -40,7 +40,13 @@ def test_single_head_has_parameters_of_its_own_that_learn() -> None:
     }  # fmt: skip
     head(random_like(1, 2, 5, 4)).square().sum().backward()
     moved = {n for n, p in head.named_parameters() if p.grad.abs().max() > 1e-9}
-    assert moved == {"w_q", "w_k", "w_v", "b_q", "b_v"}  # a key bias shifts all scores of a row alike
+    assert moved == {
+        "w_q",
+        "w_k",
+        "w_v",
+        "b_q",
+        "b_v",
+    }  # a key bias shifts all scores of a row alike
     assert not list(mh.SingleHead(4, 3, bias=False).named_buffers())
     assert mh.SingleHead(4, 3, bias=False).b_q is None
 

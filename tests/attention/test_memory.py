@@ -32,7 +32,9 @@ def peak_bytes(call: Callable[[], Any]) -> int:
 
 def test_the_measure_sees_what_torch_and_numpy_allocate_and_give_back() -> None:
     assert 4_000_000 <= peak_bytes(lambda: torch.zeros(1000, 1000)) < 4_100_000
-    assert 4_000_000 <= peak_bytes(lambda: torch.from_numpy(np.zeros(10**6, np.float32))) < 4_100_000
+    assert (
+        4_000_000 <= peak_bytes(lambda: torch.from_numpy(np.zeros(10**6, np.float32))) < 4_100_000
+    )
     assert 8_000_000 <= peak_bytes(lambda: torch.ones(1000, 1000) + 1 + 1 + 1) < 8_100_000
 
 
@@ -65,7 +67,9 @@ def test_asking_for_weights_while_gradients_are_recorded_costs_one_matrix_too() 
     assert MATRIX <= asked < 1.35 * MATRIX + peak_bytes(lambda: layer(x, is_causal=True))
 
 
-@pytest.mark.parametrize("options", ["plain", "window", "linear bias", "rotary half"])
+@pytest.mark.parametrize(
+    "options", ["plain", "window", "linear bias", "rotary half", "wide values"]
+)
 def test_fused_form_makes_no_matrix_of_scores(options: str) -> None:
     length = 4096
     layer, x = layer_and_input(options, length)

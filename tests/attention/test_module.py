@@ -3,7 +3,6 @@
 import copy
 import io
 import pickle
-from typing import Any
 
 import pytest
 import torch
@@ -57,7 +56,9 @@ def test_state_of_the_layer_is_the_same_in_every_form() -> None:
         layer.form = form
         layer(inputs_of(layer, T, T)[0])
         states.append(layer.state_dict())
-    assert [list(s) for s in states] == [["in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"]] * 3
+    assert [list(s) for s in states] == [
+        ["in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"]
+    ] * 3
     assert all(torch.equal(states[0][n], s[n]) for s in states for n in s)
 
 
@@ -116,7 +117,9 @@ def test_copies_of_a_layer_are_equal_and_independent(form: str) -> None:
     buffer = io.BytesIO()
     torch.save(layer.state_dict(), buffer)
     buffer.seek(0)
-    loaded = mh.MultiHeadAttention(D, H, head_dim=d, positions=mh.Rotary(dim=2), dtype=torch.float64)
+    loaded = mh.MultiHeadAttention(
+        D, H, head_dim=d, positions=mh.Rotary(dim=2), dtype=torch.float64
+    )
     loaded.load_state_dict(torch.load(buffer, weights_only=True))
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), loaded):
         twin.form = form
@@ -165,6 +168,8 @@ def test_layer_works_under_autocast_and_can_be_traced_there(form: str) -> None:
             assert torch.equal(output, layer(*inputs, is_causal=True))
             assert torch.isfinite(layer(*inputs, attn_mask=mask)).all()
             trace = layer.trace(*inputs, is_causal=True)
+            rough = layer(*[x.bfloat16() for x in inputs], is_causal=True)
+        assert (rough - exact).abs().max() < 0.3
         assert output.dtype == torch.bfloat16
         assert (output - exact).abs().max() < 0.3
         assert (weights.float().sum(-1) - 1).abs().max() < 0.02
@@ -253,7 +258,9 @@ def test_trace_equals_the_call_and_says_which_form_computed_it() -> None:
 def test_trace_is_refused_while_dropout_is_active() -> None:
     layer = layer_of(dropout=0.1)
     x = inputs_of(layer, T, T)[0]
-    with pytest.raises(ConfigError, match=r"dropout \(0.1\) must be inactive for a trace: call layer.eval"):
+    with pytest.raises(
+        ConfigError, match=r"dropout \(0.1\) must be inactive for a trace: call layer.eval"
+    ):
         layer.trace(x)
     assert (layer.eval().trace(x).output - layer(x)).abs().max() < 1e-12
 
@@ -262,63 +269,3 @@ def test_printed_layer_shows_its_settings_and_form() -> None:
     shown = repr(layer_of(num_kv_heads=G, window=4, form="loop"))
     for part in ("embed_dim=13", "num_heads=6", "num_kv_heads=3", "window=4", "form='loop'"):
         assert part in shown
-
-
-def wrong_calls() -> dict[str, tuple[dict[str, Any], str]]:
-    """Calls of a layer with B=2, T=3, S=4, D=13, H=6, and what the error says."""
-    x, y = torch.zeros(2, 3, 13), torch.zeros(2, 4, 13)
-    good = {"query": x, "key": y, "value": y}
-    bits = torch.ones(3, 4, dtype=torch.bool)
-    keep = torch.ones(2, 4, dtype=torch.bool)
-    changes: dict[str, tuple[dict[str, Any], str]] = {
-        "rank 2": ({"query": x[0]}, r"query has shape \(3, 13\), expected \(B, T, 13\): use query\[None\]"),
-        "rank 4": ({"key": y[None]}, r"key has shape \(1, 2, 4, 13\), expected \(B, T, 13\)"),
-        "list": ({"query": [1.0]}, r"query \(list\) must be a tensor: use torch.as_tensor"),
-        "width": ({"query": x[..., :12]}, r"query has shape \(2, 3, 12\), expected \(B, T, 13\)"),
-        "key width": ({"key": y[..., :5]}, r"key has shape \(2, 4, 5\).*its last axis must be 13"),
-        "value width": ({"value": y[..., :5]}, r"value has shape \(2, 4, 5\)"),
-        "integers": ({"query": x.long()}, r"query has dtype torch.int64, expected floating point: use query.float"),
-        "bool": ({"key": y.bool()}, r"key has dtype torch.bool, expected floating point"),
-        "dtype": ({"value": y.double()}, r"value has dtype torch.float64, expected torch.float32 as the layer"),
-        "no query": ({"query": x[:, :0]}, r"query has shape \(2, 0, 13\), an empty sequence"),
-        "no key": ({"key": y[:, :0], "value": y[:, :0]}, r"key has shape \(2, 0, 13\), an empty sequence"),
-        "batches": ({"query": x[:1]}, r"\(1, 3, 13\), \(2, 4, 13\) and \(2, 4, 13\): batches must be equal"),
-        "lengths": ({"value": y[:, :3]}, r"\(2, 4, 13\) and \(2, 3, 13\): batches must be equal, and key and"),
-        "mask turned": ({"attn_mask": bits.T}, r"attn_mask has shape \(4, 3\), expected \(T, S\) = \(3, 4\)"),
-        "mask rank 3": (
-            {"attn_mask": bits[None]},
-            r"attn_mask has shape \(1, 3, 4\), expected \(T, S\) = \(3, 4\) or \(B, H, T, S\) = \(2, 6, 3, 4\)",
-        ),
-        "mask rank 1": ({"attn_mask": bits[0]}, r"attn_mask has shape \(4,\), expected"),
-        "mask heads": (
-            {"attn_mask": bits.expand(2, 5, 3, 4)},
-            r"attn_mask has shape \(2, 5, 3, 4\), expected \(B, H, T, S\) = \(2, 6, 3, 4\)",
-        ),
-        "mask dtype": ({"attn_mask": bits.double()}, r"attn_mask has dtype torch.float64, expected torch.bool"),
-        "mask of integers": ({"attn_mask": bits.long()}, r"attn_mask has dtype torch.int64, expected torch.bool"),
-        "mask list": ({"attn_mask": [[True]]}, r"attn_mask \(list\) must be a tensor"),
-        "padding shape": (
-            {"key_padding_mask": keep[:, :3]},
-            r"key_padding_mask has shape \(2, 3\), expected \(B, S\) = \(2, 4\)",
-        ),
-        "padding rank": ({"key_padding_mask": keep[0]}, r"key_padding_mask has shape \(4,\), expected \(B, S\)"),
-        "padding dtype": (
-            {"key_padding_mask": keep.float()},
-            r"key_padding_mask has dtype torch.float32, expected torch.bool \(True = padding\)",
-        ),
-        "padding list": ({"key_padding_mask": [True]}, r"key_padding_mask \(list\) must be a tensor"),
-    }
-    return {name: (good | change, words) for name, (change, words) in changes.items()}
-
-
-@pytest.mark.parametrize("name", wrong_calls())
-def test_wrong_call_is_refused_with_names_and_values_in_every_form(name: str) -> None:
-    arguments, words = wrong_calls()[name]
-    for form in FORMS:
-        layer = layer_of(form=form, dtype=torch.float32)
-        for call in (layer, layer.trace):
-            with annotations_unchecked(), pytest.raises(ShapeError, match=words) as caught:
-                call(**arguments)
-            assert isinstance(caught.value, mh.ManyHeadsError)
-            assert isinstance(caught.value, ValueError)
-            assert "\n" not in str(caught.value)

@@ -4,6 +4,9 @@ What the kernels of torch do not offer is added around them without a T x S matr
 masks are built for a block of queries at a time, and unequal widths are padded with zeros.
 """
 
+import math
+
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -75,10 +78,10 @@ def _rows_at_once(visibility: Visibility, num_queries: int, device: torch.device
     """For how many queries a mask may be built at once; for all where it is the same for all."""
     sample = min(2, num_queries)
     given = [mask.shape for mask in visibility.rows(0, sample, device) if mask is not None]
-    shape: torch.Size = torch.broadcast_shapes(*given)  # type: ignore[no-untyped-call]  # torch's
+    shape: tuple[int, ...] = np.broadcast_shapes(*given)
     if shape[-2] < sample:
         return num_queries
-    entries = shape.numel() // shape[-2]  # for one query
+    entries = math.prod(shape) // shape[-2]  # for one query
     return max(1, min(num_queries, _MASK_ENTRIES // max(1, entries)))
 
 

@@ -1,7 +1,7 @@
 """MultiHeadAttention: the layer that users hold; it chooses a form, and never silently another."""
 
 from dataclasses import asdict
-from typing import Literal, TypedDict, Unpack, get_args
+from typing import Literal, Unpack, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,7 +12,7 @@ from manyheads.attention.cache import KVCache
 from manyheads.attention.fused import fused_head_outputs
 from manyheads.attention.inputs import check_cache, check_inputs, visibility_of_call
 from manyheads.attention.loop import heads_from_weights, loop_steps, project_head_by_head
-from manyheads.attention.packed import packed_steps, packed_weights
+from manyheads.attention.packed import packed_steps, packed_weights, weighted_values
 from manyheads.attention.parameters import (
     copy_heads_into,
     heads_from_parameters,
@@ -22,7 +22,7 @@ from manyheads.attention.parameters import (
 )
 from manyheads.attention.positions import rotate
 from manyheads.attention.steps import ProjectedHeads, trace_from_steps
-from manyheads.core.config import AttentionConfig, Positions, Rotary
+from manyheads.core.config import AttentionConfig, LayerOptions, Positions, Rotary
 from manyheads.core.errors import ConfigError
 from manyheads.core.masks import Visibility
 from manyheads.core.shapes import merge_heads, split_heads
@@ -31,15 +31,6 @@ from manyheads.core.weights import HeadWeights
 
 Form = Literal["loop", "packed", "fused"]
 Result = Tensor | tuple[Tensor, Tensor] | tuple[Tensor, KVCache] | tuple[Tensor, Tensor, KVCache]
-
-
-class LayerOptions(TypedDict, total=False):
-    """What weights alone do not say about a layer; as in its constructor."""
-
-    dropout: float
-    scale: float | None
-    window: int | None
-    positions: Positions | None
 
 
 class MultiHeadAttention(nn.Module):
@@ -166,8 +157,8 @@ class MultiHeadAttention(nn.Module):
 
     def extra_repr(self) -> str:
         """The configuration, for printing."""
-        settings = ", ".join(f"{name}={value}" for name, value in asdict(self.config).items())
-        return f"{settings}, form={self.form!r}"
+        settings = asdict(self.config) | {"form": self.form}
+        return ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
     def head_weights(self) -> HeadWeights:
         """The weights, one matrix per head: views of the parameters; gradients flow through."""
@@ -200,7 +191,8 @@ class MultiHeadAttention(nn.Module):
                 True = may attend (the opposite of `nn.MultiheadAttention`), or added to the scores.
             key_padding_mask: (B, S), Boolean, True = padding.
             is_causal: hide later keys; aligned to the last key.
-            need_weights: return the weights too; the output stays the same, bit for bit.
+            need_weights: return the weights too. The output stays the same; the fused form makes it
+                from the weights then, equal up to rounding (bit for bit in half types).
             kv_cache: keys and values of earlier positions, `KVCache()` to begin with.
 
         Returns:
@@ -215,8 +207,7 @@ class MultiHeadAttention(nn.Module):
             self.config, heads, query.dtype, attn_mask, key_padding_mask, is_causal
         )
         head_outputs, weights = self._attend(heads, visibility, need_weights)
-        concat = merge_heads(head_outputs)  # (B, T, H*v)
-        output = F.linear(concat, self.out_proj.weight, self.out_proj.bias)  # (B, T, D)
+        output: Tensor = self.out_proj(merge_heads(head_outputs))  # (B, T, H*v) to (B, T, D)
         if weights is not None:
             return (output, weights) if cache is None else (output, weights, cache)
         return output if cache is None else (output, cache)
@@ -261,13 +252,16 @@ class MultiHeadAttention(nn.Module):
     def _attend(
         self, heads: ProjectedHeads, visibility: Visibility, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        scale, dropout = self.config.scale, self.config.dropout if self.training else 0.0
-        q, k, v = heads.q, heads.k, heads.v
+        q, k, v, scale = heads.q, heads.k, heads.v, self.config.scale
+        dropout = self.config.dropout if self.training else 0.0
         if self.form == "fused":
+            needed = None
+            if need_weights:
+                needed = packed_weights(q, k, scale=scale, visibility=visibility)
+            if needed is not None and q.dtype in (torch.float32, torch.float64):
+                return weighted_values(needed, v, dropout), needed
             out = fused_head_outputs(q, k, v, scale=scale, visibility=visibility, dropout=dropout)
-            if not need_weights:
-                return out, None
-            return out, packed_weights(q, k, scale=scale, visibility=visibility)
+            return out, needed
         if self.form == "packed":
             steps = packed_steps(q, k, v, scale=scale, visibility=visibility, dropout=dropout)
         else:
@@ -278,26 +272,25 @@ class MultiHeadAttention(nn.Module):
         self, query: Tensor, key: Tensor | None, value: Tensor | None, kv_cache: KVCache | None
     ) -> tuple[ProjectedHeads, KVCache | None]:
         """Project, split into heads, turn by position, and put cached keys and values in front."""
+        config = self.config
         is_self = key is None and value is None
         key = query if key is None else key
         value = key if value is None else value
         check_inputs(self.config, self.out_proj.weight.dtype, query, key, value)
         check_cache(kv_cache)
-        config = self.config
         counts = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
         if self.form == "loop":
-            heads = heads_from_weights(self.head_weights(), self.config.scale)
-            q, k, v = project_head_by_head(heads, self.config.num_kv_heads, query, key, value)
+            heads = heads_from_weights(self.head_weights(), config.scale)
+            q, k, v = project_head_by_head(heads, config.num_kv_heads, query, key, value)
         elif is_self and self.in_proj_weight is not None:
             joined = F.linear(query, self.in_proj_weight, self.in_proj_bias)
             parts = torch.split(joined, list(config.projection_widths), dim=-1)
             q, k, v = map(split_heads, parts, counts)
         else:
-            weights, biases = projection_parts(self, self.config)
-            parts = tuple(map(F.linear, (query, key, value), weights, biases))
+            parts = tuple(map(F.linear, (query, key, value), *projection_parts(self, config)))
             q, k, v = map(split_heads, parts, counts)
-        positions, past = self.config.positions, 0 if kv_cache is None else kv_cache.seq_len
-        if isinstance(positions, Rotary):
+        past = 0 if kv_cache is None else kv_cache.seq_len
+        if isinstance(positions := config.positions, Rotary):
             q = rotate(q, positions, past + k.shape[2] - q.shape[2])
             k = rotate(k, positions, past)
         if kv_cache is None:

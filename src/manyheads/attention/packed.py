@@ -1,6 +1,7 @@
 """Packed attention: all heads at once, as people write it, in named steps that can all be kept.
 
-`packed_weights` gives the weights alone, for the fused form, whose kernel keeps none.
+`packed_weights` gives the weights alone, in place, for a fused layer that is asked for them:
+torch's kernel keeps none.
 """
 
 from functools import partial
@@ -22,7 +23,7 @@ from manyheads.core.masks import (
 from manyheads.core.shapes import repeat_kv
 
 _BLOCK_ROWS = 128
-_LARGE_BYTES = 1 << 22
+_LARGE_BYTES = range(1 << 22, 1 << 26)
 
 
 def packed_steps(
@@ -51,10 +52,26 @@ def packed_steps(
     allowed, bias = visibility.rows(0, q.shape[2], q.device)
     masked_scores = mask_scores(scores, allowed, bias)
     attn_weights = softmax_over_keys(masked_scores, allowed)
-    kept = F.dropout(attn_weights, dropout) if dropout > 0.0 else attn_weights
     return AttentionSteps(
-        scores=scores, masked_scores=masked_scores, attn_weights=attn_weights, head_outputs=kept @ v
+        scores=scores,
+        masked_scores=masked_scores,
+        attn_weights=attn_weights,
+        head_outputs=weighted_values(attn_weights, v, dropout),
     )
+
+
+def weighted_values(
+    attn_weights: Float[Tensor, "B H T S"], v: Float[Tensor, "B G S v"], dropout: float = 0.0
+) -> Float[Tensor, "B H T v"]:
+    """Head outputs (B, H, T, v) from weights that are there already.
+
+    Args:
+        attn_weights: weights before dropout, (B, H, T, S).
+        v: values, (B, G, S, v).
+        dropout: share of weights dropped, the rest divided by one minus it; 0 outside training.
+    """
+    kept = F.dropout(attn_weights, dropout) if dropout > 0.0 else attn_weights
+    return kept @ repeat_kv(v, attn_weights.shape[1])
 
 
 def packed_weights(
@@ -80,6 +97,8 @@ def packed_weights(
     mask_learns = torch.is_grad_enabled() and mask is not None and mask.requires_grad
     if mask_learns or _is_recorded(q):
         return _weights_by_steps(q, keys, scale, visibility)
+    if not (torch.is_grad_enabled() and (q.requires_grad or keys.requires_grad)):
+        return _WeightsInPlace.forward(q, keys, scale, visibility)
     weights: Tensor = _WeightsInPlace.apply(q, keys, scale, visibility)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return weights
 
@@ -100,7 +119,7 @@ class _WeightsInPlace(torch.autograd.Function):
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, scale: float, visibility: Visibility) -> Tensor:
-        queries, keys = (q * scale).flatten(0, 1), k.flatten(0, 1).mT  # (B*H, T, d), (B*H, d, S)
+        queries, keys = q.flatten(0, 1), k.flatten(0, 1).mT  # (B*H, T, d), (B*H, d, S)
         flat = _empty_scores(queries, keys.shape[2])
         weights = flat.view(*q.shape[:3], keys.shape[2])  # (B, H, T, S), the same memory
         num_queries, empty_rows = q.shape[2], []
@@ -108,7 +127,9 @@ class _WeightsInPlace(torch.autograd.Function):
         for start in range(0, num_queries, step):
             stop = min(start + step, num_queries)
             seen = visibility.keys_seen(start, stop)
-            torch.bmm(queries[:, start:stop], keys[:, :, seen], out=flat[:, start:stop, seen])
+            rows, columns = queries[:, start:stop], keys[:, :, seen]
+            part = flat[:, start:stop, seen]
+            torch.baddbmm(part, rows, columns, beta=0.0, alpha=scale, out=part)
             empty = _mask_in_place(weights[:, :, start:stop], visibility, start, stop)
             if empty is not None:
                 empty_rows.append((weights[:, :, start:stop], empty))
@@ -131,11 +152,10 @@ class _WeightsInPlace(torch.autograd.Function):
         ctx: Any,  # noqa: ANN401 - as above
         grad: Tensor,
     ) -> tuple[Tensor, Tensor, None, None]:
-        """Through the softmax: dL/ds = w (dL/dw - sum over keys of w dL/dw); then through q·k."""
+        """Through the softmax, in torch's one pass over the weights, then through q·k."""
         q, k, weights = ctx.saved_tensors
-        shared = (grad * weights).sum(dim=-1, keepdim=True)
-        grad_scores = (weights * (grad - shared)).to(q.dtype) * ctx.scale
-        return grad_scores @ k, grad_scores.mT @ q, None, None
+        grad_scores = torch._softmax_backward_data(grad, weights, -1, q.dtype)
+        return (grad_scores @ k) * ctx.scale, (grad_scores.mT @ q) * ctx.scale, None, None
 
     @staticmethod
     def vmap(
@@ -154,13 +174,14 @@ class _WeightsInPlace(torch.autograd.Function):
 def _empty_scores(queries: Tensor, num_keys: int) -> Tensor:
     """Memory for the scores, (B*H, T, S).
 
-    A large tensor on the CPU is made by numpy, which asks the system for large pages: touching new
-    memory page by page costs as much as computing the weights.
+    A tensor of some size on the CPU is made by numpy, which asks the system for large pages:
+    touching new memory in small ones costs as much as the weights. Very large ones are left to
+    torch, since so many large pages are often not free at once.
     """
     shape = (*queries.shape[:2], num_keys)
     size = queries.element_size() * queries.shape[0] * queries.shape[1] * num_keys
     is_usual = queries.device.type == "cpu" and queries.dtype in (torch.float32, torch.float64)
-    if not is_usual or size < _LARGE_BYTES:
+    if not is_usual or size not in _LARGE_BYTES:
         return queries.new_empty(shape)
     dtype = np.float32 if queries.dtype == torch.float32 else np.float64
     return torch.from_numpy(np.empty(shape, dtype))

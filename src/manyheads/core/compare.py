@@ -87,15 +87,13 @@ def difference(
         raise MismatchError(f"{name} has shape {have_shape}, expected {want_shape}")
     have, want = actual.detach().double(), expected.detach().double()
     same = (have == want) | (have.isnan() & want.isnan())
-    gap = (have - want).abs().masked_fill(same, 0.0).nan_to_num(nan=torch.inf)
+    gap = (have - want).abs().masked_fill(same, 0.0).nan_to_num(nan=torch.inf, posinf=torch.inf)
     limit = torch.as_tensor(allowed, dtype=torch.float64, device=gap.device).expand(gap.shape)
     if gap.numel() == 0:
         return Difference(name=name, count=0, total=0, largest=0.0, index=(), allowed=0.0)
     is_over = (gap > 0.0) & ~(gap <= limit)  # an allowance of NaN allows nothing
     excess = gap - limit
-    excess = torch.where(
-        is_over, excess.nan_to_num(nan=torch.inf), excess.nan_to_num(nan=-torch.inf)
-    )
+    excess = torch.where(excess.isnan(), torch.where(is_over, torch.inf, -torch.inf), excess)
     where = int(excess.argmax())
     index = tuple(int(i) for i in torch.unravel_index(torch.tensor(where), gap.shape))
     return Difference(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 from manyheads.core.errors import ConfigError
 
@@ -84,6 +84,15 @@ _COUNTS = (
     *("embed_dim", "num_heads", "num_kv_heads", "head_dim", "v_head_dim", "kdim", "vdim"),
     "window",
 )
+
+
+class LayerOptions(TypedDict, total=False):
+    """What weights alone do not say about a layer; as in its constructor."""
+
+    dropout: float
+    scale: float | None
+    window: int | None
+    positions: Positions | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -208,7 +208,8 @@ class Visibility:
                 conditions.append(mask)
             else:
                 conditions.append(allowed_from_additive(mask))
-                bias = mask.masked_fill(~conditions[-1], 0.0)
+                least = torch.finfo(mask.dtype).min / 2  # with the score it must not become -inf
+                bias = mask.masked_fill(~conditions[-1], 0.0).clamp(min=least)
         if self.slopes is not None:
             slopes = self.slopes[None, :, None, None]
             linear = -slopes * (position - source).abs()  # (1, H, T, S)

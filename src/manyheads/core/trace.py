@@ -86,6 +86,11 @@ class AttentionTrace:
         seen: dict[str, tuple[int, str]] = {}
         for name, tensor in self.tensors().items():
             check_axes(name, tensor, _AXES[name], seen)
+        if self.concat.shape[2] != self.w_o.shape[0] * self.w_o.shape[1]:
+            shape, joined = tuple(self.concat.shape), tuple(self.w_o.shape)
+            raise ShapeError(
+                f"concat has shape {shape}, but w_o {joined} joins H * v: join all heads"
+            )
         if not self.x.shape[0]:
             raise ShapeError(
                 f"x has shape {tuple(self.x.shape)}, no sample: give a batch of at least 1"
@@ -185,14 +190,16 @@ def _check_sum(trace: AttentionTrace) -> None:
     size = torch.einsum(
         "bhtv,hvd->btd", trace.head_outputs.double().abs(), trace.w_o.double().abs()
     )
-    if trace.b_o is not None:
-        total, size = total + trace.b_o.double(), size + trace.b_o.double().abs()
     coarsest = max((contributions.dtype, output.dtype), key=unit_roundoff)
     limits = torch.finfo(coarsest)
+    can_overflow = ~(size < limits.max)  # true of NaN as well: the parts then need not add up
+    if trace.b_o is not None:
+        total, size = total + trace.b_o.double(), size + trace.b_o.double().abs()
+        can_overflow = can_overflow | ((size >= limits.max) & size.isfinite())
     length = trace.concat.shape[-1] + trace.num_heads + 1
     least = (trace.num_heads + 2) * limits.smallest_normal * limits.eps  # near zero
-    allowed = 2.0 * dot_budget(length, coarsest) * (size + total.abs()) + least
-    can_overflow = ~(size < limits.max)  # true of NaN as well: the parts then need not add up
+    allowed = 3.0 * dot_budget(length, coarsest) * size + least  # contributions, sum, bias
+    allowed = allowed.masked_fill(~size.isfinite(), 0.0)  # a bias of infinity is no excuse
     check_close(
         "sum(head_contributions) + b_o",
         total,
