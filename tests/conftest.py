@@ -8,6 +8,9 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+# Small tensors gain nothing from threads of torch, which wait for each other on a busy machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Before the package is first imported: its annotated functions and dataclasses are then checked.
 install_import_hook("manyheads", "beartype.beartype")
 

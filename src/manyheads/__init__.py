@@ -4,7 +4,7 @@ Names load what they need on first use, so that `import manyheads` stays light.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from manyheads.attention.cache import KVCache
@@ -29,7 +29,7 @@ _HOMES = {
     "MultiHeadAttention": "manyheads.attention.module",
     "Rotary": "manyheads.core.config",
     "SingleHead": "manyheads.attention.loop",
-    "VerifyReport": "manyheads.verify.findings",
+    "VerifyReport": "manyheads.verify.report",
     "check": "manyheads.verify.api",
     "from_torch": "manyheads.layouts.torch_mha",
     "to_torch": "manyheads.layouts.torch_mha",
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'manyheads' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

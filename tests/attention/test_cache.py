@@ -138,6 +138,11 @@ def test_half_a_cache_is_refused() -> None:
         mh.KVCache(k=k[..., 0, 0], v=k[..., 0, 0])
 
 
+def test_cache_of_lists_is_refused() -> None:
+    with annotations_unchecked(), pytest.raises(ShapeError, match=r"^k \(list\) must be a tensor"):
+        mh.KVCache(k=[1], v=[1])  # type: ignore[arg-type]  # on purpose
+
+
 def test_pair_of_tensors_is_no_cache() -> None:
     layer = layer_of()
     k = torch.zeros(2, 6, 4, 5)

@@ -1,12 +1,13 @@
 """Wrong calls are refused in every form, with the argument, its value and what is expected."""
 
+import re
 from typing import Any
 
 import pytest
 import torch
 
 import manyheads as mh
-from manyheads.core.errors import ShapeError
+from manyheads.core.errors import ConfigError, ShapeError
 from tests.factories import FORMS, annotations_unchecked, layer_of
 
 Q, K = torch.zeros(2, 3, 13), torch.zeros(2, 4, 13)  # B=2, T=3, S=4, D=13
@@ -98,3 +99,16 @@ def test_wrong_call_is_refused_with_names_and_values_in_every_form(name: str) ->
             assert isinstance(caught.value, mh.ManyHeadsError)
             assert isinstance(caught.value, ValueError)
             assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "meaning"), [("is_causal", "hide"), ("need_weights", "return")])
+@pytest.mark.parametrize("value", ["no", None, 1, torch.tensor(True)], ids=str)
+def test_flag_that_is_neither_true_nor_false_is_refused(
+    name: str, meaning: str, value: object
+) -> None:
+    words = rf"{name} \({re.escape(repr(value))}\) must be True or False: pass True to {meaning}"
+    for form in FORMS:
+        layer = layer_of(form=form, dtype=torch.float32)
+        for call in (layer, layer.trace) if name == "is_causal" else (layer,):
+            with annotations_unchecked(), pytest.raises(ConfigError, match=words):
+                call(Q, **{name: value})

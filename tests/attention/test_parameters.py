@@ -1,10 +1,14 @@
 """How a layer keeps its weights: rows by head, and copying into a layer that is in use."""
 
+from typing import Any
+
+import pytest
 import torch
 
 import manyheads as mh
 from manyheads.attention.parameters import copy_heads_into
-from tests.factories import D, G, H, d, layer_of
+from manyheads.core.errors import ConfigError
+from tests.factories import D, G, H, annotations_unchecked, d, layer_of
 
 
 def test_rows_of_the_stacked_matrix_are_queries_then_keys_then_values_head_after_head() -> None:
@@ -41,3 +45,24 @@ def test_resetting_gives_zero_biases_and_new_weights() -> None:
         after = dict(layer.named_parameters())[name]
         assert after.abs().min() > 0
         assert (after != before[name]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"dtype": torch.complex64}, r"dtype \(torch\.complex64\) must be a floating-point"),
+        ({"dtype": torch.int64}, r"dtype \(torch\.int64\) must be a floating-point"),
+        (
+            {"dtype": "float32"},
+            r"dtype \('float32'\) must be a floating-point .*: use torch\.float32",
+        ),
+        ({"device": "gpu"}, r"device \('gpu'\) is none that torch has here: use \"cpu\""),
+        ({"device": "cuda:99"}, r"device \('cuda:99'\) is none"),
+        ({"device": 1.5}, r"device \(1\.5\) is none"),
+    ],
+)
+def test_dtype_or_device_that_no_layer_can_have_is_refused(
+    options: dict[str, Any], words: str
+) -> None:
+    with annotations_unchecked(), pytest.raises(ConfigError, match=f"^{words}"):
+        mh.MultiHeadAttention(8, 2, **options)

@@ -145,3 +145,40 @@ def test_help_and_exact_worksheets_do_not_load_torch() -> None:
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
+
+
+def in_shell(redirections: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command with streams as a shell closes or redirects them."""
+    line = f'exec "$@" {redirections}'
+    command = ["sh", "-c", line, "sh", *command_line(*arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["--version"], 0),
+        (["--help"], 0),
+        (["worksheet", "list"], 0),
+        (["worksheet", "show", "none"], 2),
+    ],
+)
+def test_closed_stdout_leaves_the_true_status_and_no_traceback(
+    arguments: list[str], status: int
+) -> None:
+    done = in_shell(">&-", *arguments)
+    assert done.returncode == status
+    assert done.stderr.count("\n") == (1 if status else 0)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("redirections", ["2>&-", ">&- 2>&-", "2>/dev/full"])
+def test_wrong_use_is_status_2_where_nothing_can_be_said(redirections: str) -> None:
+    done = in_shell(redirections, "frob")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+
+
+def test_full_stdout_is_one_line_and_status_2() -> None:
+    done = in_shell(">/dev/full", "worksheet", "list")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "No space left on device" in done.stderr

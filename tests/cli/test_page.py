@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -102,3 +103,29 @@ def test_neither_command_loads_torch(static_page: Path, tmp_path: Path) -> None:
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_serve_runs_where_stdout_is_closed(static_page: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    line = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "serve", "--no-open", "--port", str(port)]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert answers(port), "no answer in 30 seconds"
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, error = process.communicate(timeout=20)
+    assert (process.returncode, error) == (0, "")
+
+
+def answers(port: int) -> bool:
+    """Whether the page is served on a port, now or soon."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            time.sleep(0.1)
+    return False

@@ -93,6 +93,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"scale": INF}, r"scale \(inf\) must be a finite number"),
     ({"scale": -INF}, r"scale \(-inf\) must be a finite number"),
     ({"scale": True}, r"scale \(True\) must be a finite number"),
+    ({"scale": 10**400}, r"scale \(an int of 1329 bits\) must be a finite number: use None"),
     ({"scale": "0.5"}, r"scale \('0.5'\) must be a finite number"),
     ({"dropout": 1.0}, r"dropout \(1.0\) must be at least 0 and below 1: use a fraction"),
     ({"dropout": -0.1}, r"dropout \(-0.1\) must be at least 0 and below 1"),

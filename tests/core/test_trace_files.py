@@ -203,3 +203,19 @@ def test_saved_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
     trace_of().save(tmp_path / "trace")
     (tmp_path / "other").touch()
     assert (tmp_path / "trace").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_path_that_can_hold_no_file_is_refused(tmp_path: Path) -> None:
+    trace, missing = trace_of(), tmp_path / "none" / "trace"
+    with pytest.raises(TraceError, match=rf"^path \({tmp_path}\) is a folder: give a file in it"):
+        trace.save(tmp_path)
+    with pytest.raises(
+        TraceError, match=rf"^path \({missing}\) lies in no .*: make {tmp_path}/none"
+    ):
+        trace.save(missing)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_text_is_no_trace() -> None:
+    with annotations_unchecked(), pytest.raises(TraceError, match=r"^text is no JSON .*not int"):
+        mh.AttentionTrace.from_json(3)  # type: ignore[arg-type]  # on purpose

@@ -1,5 +1,6 @@
 """Whole modules to and from torch: numbers, gradients and settings stay, or it is refused."""
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -224,3 +225,66 @@ def test_what_torch_cannot_hold_is_refused_with_a_remedy(
 
 def test_a_scale_that_is_the_usual_one_is_no_own_scale() -> None:
     assert to_torch(MultiHeadAttention(12, 3, scale=0.5)).head_dim == 4
+
+
+def with_hook(module: Any) -> None:
+    module.register_forward_hook(lambda *_: None)
+
+
+def with_pre_hook(module: Any) -> None:
+    module.register_forward_pre_hook(lambda *_: None)
+
+
+def with_hook_inside(module: Any) -> None:
+    module.out_proj.register_forward_hook(lambda *_: None)
+
+
+def with_instance_forward(module: Any) -> None:
+    module.forward = lambda *_: None
+
+
+def with_other_out_proj(module: Any) -> None:
+    module.out_proj = nn.Bilinear(2, 2, 2)
+
+
+def with_narrow_out_proj(module: Any) -> None:
+    module.out_proj = nn.Linear(8, 12, dtype=torch.float64)
+
+
+def with_short_in_proj(module: Any) -> None:
+    module.in_proj_weight = nn.Parameter(torch.zeros(24, 12, dtype=torch.float64))
+
+
+def with_mixed_dtypes(module: Any) -> None:
+    module.out_proj.float()
+
+
+def with_mixed_devices(module: Any) -> None:
+    module.out_proj.to("meta")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (with_hook, r"module \(MultiheadAttention\) has forward hooks, .*: remove"),
+        (with_pre_hook, r"module \(MultiheadAttention\) has forward hooks, .*: remove"),
+        (with_hook_inside, r"module\.out_proj \(NonDynamically\w+\) has forward hooks"),
+        (with_instance_forward, r"module \(MultiheadAttention\) has a forward of its own"),
+        (with_other_out_proj, r"out_proj \(Bilinear\) must be an nn\.Linear"),
+        (with_narrow_out_proj, r"out_proj\.weight has shape \(12, 8\), expected \(12, 12\)"),
+        (with_short_in_proj, r"in_proj_weight has shape \(24, 12\), expected \(36, 12\)"),
+        (
+            with_mixed_dtypes,
+            r"out_proj\.weight is torch\.float32 on cpu, but in_proj_weight is torch\.float64 on "
+            r"cpu: use module\.to\('cpu', torch\.float64\)",
+        ),
+        (with_mixed_devices, r"out_proj\.weight is torch\.float64 on meta, but in_proj_weight is"),
+    ],
+)
+def test_a_module_that_was_tampered_with_is_refused(
+    change: Callable[[nn.MultiheadAttention], None], says: str
+) -> None:
+    module = torch_module()
+    change(module)
+    with pytest.raises(LayoutError, match=f"^{says}"):
+        from_torch(module)

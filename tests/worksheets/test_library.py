@@ -1,6 +1,7 @@
 """Worksheets: opened by name or path, edited into new ones, and never changed."""
 
 import json
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from manyheads.core.errors import WorksheetError
 from manyheads.worksheets.library import worksheet, worksheet_names
+from tests.factories import annotations_unchecked
 from tests.worksheets.samples import full_document, sheet_of, small_document
 
 
@@ -123,3 +125,21 @@ def test_worksheet_shows_itself_in_80_columns() -> None:
     assert (
         repr(worksheet("two-routes")) == "<Worksheet two-routes: Two routes over the same values>"
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: worksheet(None), r"^worksheet \(None\) must be a name or a path: use river"),
+        (lambda: worksheet(3), r"^worksheet \(3\) must be a name or a path"),
+        (lambda: worksheet("two-routes").edit(None), r"^changes \(None\) must be a dict of places"),
+        (lambda: worksheet("two-routes").edit({3: 1}), r"^place \(3\) must be a text: write it"),
+        (
+            lambda: worksheet("two-routes").explain(3),
+            r"^quantity \(3\) must be a text: use main\.output\[0\]\[0\]",
+        ),
+    ],
+)
+def test_an_argument_of_another_kind_is_named(call: Callable[[], object], message: str) -> None:
+    with annotations_unchecked(), pytest.raises(WorksheetError, match=message):
+        call()

@@ -20,7 +20,8 @@ class KVCache:
     continuations can start from the same cache.
 
     Raises:
-        ShapeError: only one of k and v is given, or they disagree about batch, heads or length.
+        ShapeError: only one of k and v is given, one is no tensor, or they disagree about batch,
+            heads or length.
     """
 
     k: Float[Tensor, "B G S d"] | None = None
@@ -33,6 +34,11 @@ class KVCache:
         if (self.k is None) != (self.v is None):
             raise ShapeError("k and v must be given together: use KVCache() for an empty cache")
         for name, tensor in (("k", self.k), ("v", self.v)):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                kind = type(tensor).__name__
+                raise ShapeError(
+                    f"{name} ({kind}) must be a tensor: begin with manyheads.KVCache()"
+                )
             if tensor is not None and tensor.dim() != 4:
                 shape = tuple(tensor.shape)
                 raise ShapeError(f"{name} has shape {shape}, expected (B, G, S, d): give four axes")

@@ -7,15 +7,20 @@ from manyheads.attention.cache import KVCache
 from manyheads.attention.positions import bias_slopes
 from manyheads.attention.steps import ProjectedHeads
 from manyheads.core.config import AttentionConfig, LinearBias
-from manyheads.core.errors import ShapeError
+from manyheads.core.errors import ConfigError, ShapeError
 from manyheads.core.masks import Visibility, check_attn_mask, check_key_padding_mask
 from manyheads.core.shapes import check_input
 
 
 def check_inputs(
-    config: AttentionConfig, dtype: torch.dtype, query: Tensor, key: Tensor, value: Tensor
+    config: AttentionConfig,
+    dtype: torch.dtype,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    kv_cache: KVCache | None,
 ) -> None:
-    """Check query, key and value against the layer and each other.
+    """Check query, key and value against the layer and each other, and that a cache is one.
 
     Args:
         config: the layer's sizes.
@@ -23,10 +28,13 @@ def check_inputs(
         query: (B, T, D).
         key: (B, N, K).
         value: (B, N, V).
+        kv_cache: keys and values of earlier positions, if any.
 
     Raises:
-        ShapeError: another rank, width, dtype or device, or batches or lengths that disagree.
+        ShapeError: another rank, width, dtype or device, batches or lengths that disagree, or a
+            cache that is something else, such as the pair of tensors of other libraries.
     """
+    _check_cache(kv_cache)
     check_input("query", query, config.embed_dim)
     check_input("key", key, config.kdim)
     check_input("value", value, config.vdim)
@@ -45,12 +53,34 @@ def check_inputs(
             )
 
 
-def check_cache(kv_cache: object) -> None:
-    """Check that a cache is one of ours.
+def check_flag(name: str, value: object, meaning: str) -> None:
+    """Check that a flag of a call is True or False.
+
+    Args:
+        name: of the argument.
+        value: what was given.
+        meaning: what True asks for.
 
     Raises:
-        ShapeError: it is something else, such as the pair of tensors of other libraries.
+        ConfigError: it is something else, such as a text.
     """
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} ({value!r}) must be True or False: pass True to {meaning}")
+
+
+def check_trace(config: AttentionConfig, is_training: bool) -> None:
+    """Check that nothing is dropped, so that a trace's numbers are not of one random draw.
+
+    Raises:
+        ConfigError: dropout is active.
+    """
+    if is_training and config.dropout > 0.0:
+        raise ConfigError(
+            f"dropout ({config.dropout}) must be inactive for a trace: call layer.eval()"
+        )
+
+
+def _check_cache(kv_cache: object) -> None:
     if kv_cache is not None and not isinstance(kv_cache, KVCache):
         kind = type(kv_cache).__name__
         raise ShapeError(f"kv_cache ({kind}) must be a KVCache: begin with manyheads.KVCache()")
@@ -75,8 +105,10 @@ def visibility_of_call(
         is_causal: as in `MultiHeadAttention.forward`.
 
     Raises:
+        ConfigError: `is_causal` is neither True nor False.
         ShapeError: a mask of another rank, shape or dtype.
     """
+    check_flag("is_causal", is_causal, "hide later keys")
     batch, num_heads, num_queries, _ = heads.q.shape
     num_keys, positions = heads.k.shape[2], config.positions
     if attn_mask is not None:

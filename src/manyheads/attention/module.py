@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from manyheads.attention.cache import KVCache
 from manyheads.attention.fused import fused_head_outputs
-from manyheads.attention.inputs import check_cache, check_inputs, visibility_of_call
+from manyheads.attention.inputs import check_flag, check_inputs, check_trace, visibility_of_call
 from manyheads.attention.loop import heads_from_weights, loop_steps, project_head_by_head
 from manyheads.attention.packed import packed_steps, packed_weights, weighted_values
 from manyheads.attention.parameters import (
@@ -58,7 +58,7 @@ class MultiHeadAttention(nn.Module):
         dtype: as in `nn.Module`.
 
     Raises:
-        ConfigError: a size or flag that no layer can have.
+        ConfigError: a size, flag, device or dtype that no layer can have.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2.
     """
@@ -200,8 +200,10 @@ class MultiHeadAttention(nn.Module):
             averaged over heads, then the longer cache if one was given.
 
         Raises:
+            ConfigError: is_causal or need_weights is neither True nor False.
             ShapeError: a wrong shape, rank or dtype of an input, a mask or the cache.
         """
+        check_flag("need_weights", need_weights, "return the weights")
         heads, cache = self._project(query, key, value, kv_cache)
         visibility = visibility_of_call(
             self.config, heads, query.dtype, attn_mask, key_padding_mask, is_causal
@@ -233,10 +235,7 @@ class MultiHeadAttention(nn.Module):
             MismatchError: contributions and output bias do not add up to the output.
             ShapeError: as in `forward`.
         """
-        if self.training and self.config.dropout > 0.0:
-            raise ConfigError(
-                f"dropout ({self.config.dropout}) must be inactive for a trace: call layer.eval()"
-            )
+        check_trace(self.config, self.training)
         heads, _ = self._project(query, key, value, kv_cache)
         visibility = visibility_of_call(
             self.config, heads, query.dtype, attn_mask, key_padding_mask, is_causal
@@ -276,8 +275,7 @@ class MultiHeadAttention(nn.Module):
         is_self = key is None and value is None
         key = query if key is None else key
         value = key if value is None else value
-        check_inputs(self.config, self.out_proj.weight.dtype, query, key, value)
-        check_cache(kv_cache)
+        check_inputs(self.config, self.out_proj.weight.dtype, query, key, value, kv_cache)
         counts = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
         if self.form == "loop":
             heads = heads_from_weights(self.head_weights(), config.scale)

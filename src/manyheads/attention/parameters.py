@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.config import AttentionConfig
+from manyheads.core.errors import ConfigError
 from manyheads.core.weights import HeadWeights
 
 PROJECTIONS = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
@@ -23,7 +24,11 @@ def register_parameters(layer: nn.Module, config: AttentionConfig, where: dict[s
         layer: the module that gets them.
         config: its sizes.
         where: device and dtype.
+
+    Raises:
+        ConfigError: a dtype that is not floating point, or a device that is not there.
     """
+    _check_where(**where)
     widths, inputs = config.projection_widths, (config.embed_dim, config.kdim, config.vdim)
     names = ("in_proj_weight", *PROJECTIONS, "in_proj_bias")
     shapes: dict[str, tuple[int, ...] | None] = dict.fromkeys(names)
@@ -37,6 +42,19 @@ def register_parameters(layer: nn.Module, config: AttentionConfig, where: dict[s
         made = None if shape is None else nn.Parameter(torch.empty(shape, **where))
         layer.register_parameter(name, made)
     layer.out_proj = nn.Linear(config.concat_dim, config.embed_dim, bias=config.out_bias, **where)
+
+
+def _check_where(device: object, dtype: object) -> None:
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise ConfigError(
+            f"dtype ({dtype!r}) must be a floating-point torch.dtype: use torch.float32"
+        )
+    try:
+        torch.empty(0, device=device)  # type: ignore[call-overload]  # whatever the user gave
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f'device ({device!r}) is none that torch has here: use "cpu", or leave it out'
+        ) from error
 
 
 def reset_parameters(layer: nn.Module) -> None:

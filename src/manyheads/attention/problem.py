@@ -55,7 +55,7 @@ class Problem:
     window: int | None = None
     """Keys a query sees, itself included."""
     softcap: float | None = None
-    """Scores are pressed into (-softcap, softcap) by tanh before anything is added; None leaves them."""
+    """Scores are pressed into (-softcap, softcap) by tanh before anything is added, or None."""
     masks: tuple[GivenMask, ...] = ()
     """Masks that all must allow a key."""
     chunks: tuple[int, ...] = ()

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import click
 
@@ -87,17 +87,23 @@ _keep_line_breaks(cli)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status; nothing a user does gives a traceback."""
+    _open_closed_streams()
     _make_printable()
     try:
         status = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has gone, as `head` does; that is no fault of the command.
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until exit
+        sys.stdout = _nowhere()
         return 0
     except (KeyboardInterrupt, click.Abort):
-        sys.stderr.write("\n")
+        _tell("\n")
         return 130
+    except OSError as error:
+        sys.stdout = _nowhere()  # what could not be written must not be tried again at exit
+        return _refused(
+            f"standard output: {error.strerror or error}: make room, or write elsewhere"
+        )
     return status
 
 
@@ -125,8 +131,29 @@ def _run(arguments: list[str]) -> int:
 def _refused(message: str) -> int:
     """Say in one line what was wrong, on standard error."""
     line = " ".join(message.split())
-    sys.stderr.write(f"manyheads: {_printable(line)}\n")
+    _tell(f"manyheads: {_printable(line)}\n")
     return 2
+
+
+def _tell(text: str) -> None:
+    """Write to standard error; where that is impossible, the exit status has to do."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        sys.stderr = _nowhere()
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")
+
+
+def _open_closed_streams() -> None:
+    """Let a command that was started with closed streams (`>&-`) write into nothing."""
+    # Python holds None for a stream that was closed, whatever its annotation says.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, _nowhere())
 
 
 def _printable(text: str) -> str:

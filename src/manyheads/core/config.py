@@ -26,9 +26,22 @@ def _check_count(name: str, value: object, least: int = 1) -> int:
     return int(value)
 
 
+def _is_finite(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number or fraction beyond the largest float
+        return False
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > 1024:
+        return f"an int of {value.bit_length()} bits"
+    return repr(value)
+
+
 def _check_number(name: str, value: object, remedy: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ConfigError(f"{name} ({value!r}) must be a finite number: {remedy}")
+    if isinstance(value, bool) or not isinstance(value, Real) or not _is_finite(value):
+        raise ConfigError(f"{name} ({_shown(value)}) must be a finite number: {remedy}")
     return float(value)
 
 

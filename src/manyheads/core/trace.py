@@ -140,6 +140,9 @@ class AttentionTrace:
 
         Args:
             path: the file; its folder must exist.
+
+        Raises:
+            TraceError: the path is a folder, or lies in none.
         """
         save_tensors(self.form, self.tensors(), Path(path))
 

@@ -71,7 +71,7 @@ def tensors_from_json(text: str, fields: Sequence[str]) -> Found:
     """
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise TraceError(
             f"text is no JSON ({error}): give what AttentionTrace.to_json wrote"
         ) from error
@@ -106,7 +106,14 @@ def save_tensors(form: str, tensors: Mapping[str, Tensor], path: Path) -> None:
         form: which form computed them.
         tensors: by field name.
         path: the file; an existing one is replaced.
+
+    Raises:
+        TraceError: the path is a folder, or lies in none.
     """
+    if path.is_dir():
+        raise TraceError(f"path ({path}) is a folder: give a file in it, such as trace.safetensors")
+    if not path.parent.is_dir():
+        raise TraceError(f"path ({path}) lies in no folder that exists: make {path.parent} first")
     whole = torch.contiguous_format  # safetensors takes neither views nor shared memory
     copies = {n: x.detach().cpu().clone(memory_format=whole) for n, x in tensors.items()}
     content = save(copies, metadata={"kind": _KIND, "form": form})

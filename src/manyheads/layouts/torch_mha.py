@@ -5,6 +5,7 @@ rest: what one side cannot express is refused. Remember that Boolean masks mean 
 """
 
 import math
+from collections.abc import Mapping
 
 from torch import Tensor, nn
 
@@ -25,8 +26,8 @@ def from_torch(module: nn.Module) -> MultiHeadAttention:
         module: an `nn.MultiheadAttention`, batch first or not.
 
     Raises:
-        LayoutError: another kind of module, or one with bias_k, bias_v, add_zero_attn, a forward of
-            its own or parameters of its own.
+        LayoutError: another kind of module, or one with bias_k, bias_v, add_zero_attn, a forward,
+            hooks or parameters of its own, or parameters that do not fit together.
         ConfigError: a dropout of one.
     """
     if not isinstance(module, nn.MultiheadAttention):
@@ -85,6 +86,8 @@ def _copy_parameters(source: nn.Module, target: nn.Module) -> None:
     """Copy all parameters with dtype, device and whether they are trained, and the mode."""
     state = {name: tensor.detach().clone() for name, tensor in source.state_dict().items()}
     _check_names(set(state), set(target.state_dict()), type(source).__name__)
+    _check_shapes(state, target.state_dict())
+    _check_has_no_hooks(source)
     target.load_state_dict(state, assign=True)
     trained = {name: parameter.requires_grad for name, parameter in source.named_parameters()}
     for name, parameter in target.named_parameters():
@@ -101,8 +104,40 @@ def _check_names(given: set[str], expected: set[str], owner: str) -> None:
         )
 
 
+def _check_shapes(given: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    for name, tensor in given.items():
+        if tensor.shape != expected[name].shape:
+            raise LayoutError(
+                f"{name} has shape {tuple(tensor.shape)}, expected {tuple(expected[name].shape)} "
+                "by the sizes of the module: build the module anew with the sizes of its parameters"
+            )
+
+
+def _check_has_no_hooks(module: nn.Module) -> None:
+    for name, part in module.named_modules():
+        if part._forward_hooks or part._forward_pre_hooks:
+            where = f"module.{name}" if name else "module"
+            raise LayoutError(
+                f"{where} ({type(part).__name__}) has forward hooks, which would be lost: "
+                "remove them first"
+            )
+
+
+def _check_one_kind(module: nn.Module) -> None:
+    """Check that all parameters have one dtype and one device."""
+    first = ""
+    for name, parameter in module.named_parameters():
+        first = first or name
+        other = module.get_parameter(first)
+        if (parameter.dtype, parameter.device) != (other.dtype, other.device):
+            raise LayoutError(
+                f"{name} is {parameter.dtype} on {parameter.device}, but {first} is {other.dtype} "
+                f"on {other.device}: use module.to({str(other.device)!r}, {other.dtype})"
+            )
+
+
 def _check_has_own_forward(module: nn.Module, plain: type[nn.Module]) -> None:
-    if type(module).forward is not plain.forward:
+    if type(module).forward is not plain.forward or "forward" in vars(module):
         raise LayoutError(
             f"module ({type(module).__name__}) has a forward of its own, which would be lost: "
             f"convert a plain {plain.__name__}"
@@ -111,6 +146,12 @@ def _check_has_own_forward(module: nn.Module, plain: type[nn.Module]) -> None:
 
 def _check_is_plain(module: nn.MultiheadAttention) -> None:
     _check_has_own_forward(module, nn.MultiheadAttention)
+    if not isinstance(module.out_proj, nn.Linear):
+        kind = type(module.out_proj).__name__
+        raise LayoutError(
+            f"out_proj ({kind}) must be an nn.Linear: convert a plain nn.MultiheadAttention"
+        )
+    _check_one_kind(module)
     for name in ("bias_k", "bias_v"):
         bias: Tensor | None = getattr(module, name)
         if bias is not None:

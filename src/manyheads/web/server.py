@@ -117,6 +117,7 @@ def run_server(bundle: Mapping[str, bytes], listener: socket.socket) -> None:
     config = uvicorn.Config(
         page_app(bundle, port),
         lifespan="off",
+        log_config=None,  # uvicorn's own fails where standard output is closed
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=2,

@@ -93,6 +93,11 @@ class Worksheet(Sheet):
         Raises:
             WorksheetError: nothing stands there, or no number was given.
         """
+        if not isinstance(changes, Mapping):
+            raise WorksheetError(
+                f"changes ({quoted(changes)}) must be a dict of places and numbers: "
+                'use {"heads[0].W_Q[0][0]": "1/2"}'
+            )
         document = self.document
         for place, value in changes.items():
             _change(document, places.parsed(place), value)
@@ -157,6 +162,11 @@ def worksheet(name_or_path: str | Path) -> Worksheet:
         WorksheetError: no such worksheet, or a file that breaks the form; the message says where.
     """
     names = worksheet_names()
+    if not isinstance(name_or_path, (str, Path)):
+        raise WorksheetError(
+            f"worksheet ({quoted(name_or_path)}) must be a name or a path: use {', '.join(names)} "
+            "or the path of a JSON file"
+        )
     if isinstance(name_or_path, str) and name_or_path in names:
         return Worksheet.from_document(document_from_file(_DATA / f"{name_or_path}.json"))
     is_path = isinstance(name_or_path, Path) or any(c in name_or_path for c in "./\\")

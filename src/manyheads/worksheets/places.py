@@ -17,6 +17,7 @@ _STEP = re.compile(
     r'\.?([^\W\d][\w-]*)|\.([0-9]{1,6})(?![\w])|\[([0-9]{1,6})\]|\[("(?:[^"\\]|\\.)*")\]'
 )
 _MAX_PLACE = 300
+_EXAMPLE = "write it like heads[0].W_Q[3][1], from 0"
 
 
 def joined(place: str, key: Key) -> str:
@@ -40,8 +41,10 @@ def parsed(place: str) -> tuple[Key, ...]:
     """Read a place into its steps.
 
     Raises:
-        WorksheetError: the text is no place.
+        WorksheetError: it is no text, or the text is no place.
     """
+    if not isinstance(place, str):
+        raise WorksheetError(f"place ({quoted(place)}) must be a text: {_EXAMPLE}")
     keys: list[Key] = []
     end = 0
     while end < len(place) <= _MAX_PLACE:
@@ -54,9 +57,7 @@ def parsed(place: str) -> tuple[Key, ...]:
         keys.append(word or (int(dotted or index) if dotted or index else _unquoted(text)))
         end = found.end()
     if not keys or end < len(place):
-        raise WorksheetError(
-            f"place ({quoted(place)}) cannot be read: write it like heads[0].W_Q[3][1], from 0"
-        )
+        raise WorksheetError(f"place ({quoted(place)}) cannot be read: {_EXAMPLE}")
     return tuple(keys)
 
 

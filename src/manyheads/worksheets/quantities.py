@@ -65,6 +65,11 @@ def quantity_from_text(sheet: Sheet, text: str) -> Quantity | str:
     Raises:
         WorksheetError: no such sentence or field, or indices that do not fit.
     """
+    if not isinstance(text, str):
+        raise WorksheetError(
+            f"quantity ({quoted(text)}) must be a text: "
+            f"use {name_of(sheet.sequences[0].name, 'output', 0, 0)}"
+        )
     keys = parsed(text.strip().removeprefix(f"{sheet.name}:"))
     fields = {field.name: field for field in fields_of(sheet)}
     first = str(keys[0])

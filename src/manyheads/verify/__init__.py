@@ -1,0 +1,68 @@
+"""Judging other people's attention: what is wrong, where it shows, and how to mend it."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from manyheads.verify.api import assert_sound, check
+    from manyheads.verify.batch import verify_subjects
+    from manyheads.verify.findings import CheckResult, Finding
+    from manyheads.verify.isolation import Limits
+    from manyheads.verify.report import VerifyReport
+    from manyheads.verify.subject import (
+        CallSpec,
+        MaskSpec,
+        ParamSpec,
+        Spec,
+        Subject,
+        read_manifest,
+        read_subject,
+        subject_from_dict,
+    )
+
+__all__ = [
+    "CallSpec",
+    "CheckResult",
+    "Finding",
+    "Limits",
+    "MaskSpec",
+    "ParamSpec",
+    "Spec",
+    "Subject",
+    "VerifyReport",
+    "assert_sound",
+    "check",
+    "read_manifest",
+    "read_subject",
+    "subject_from_dict",
+    "verify_subjects",
+]
+
+_HOMES = {
+    "CallSpec": "subject",
+    "CheckResult": "findings",
+    "Finding": "findings",
+    "Limits": "isolation",
+    "MaskSpec": "subject",
+    "ParamSpec": "subject",
+    "Spec": "subject",
+    "Subject": "subject",
+    "VerifyReport": "report",
+    "assert_sound": "api",
+    "check": "api",
+    "read_manifest": "subject",
+    "read_subject": "subject",
+    "subject_from_dict": "subject",
+    "verify_subjects": "batch",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is exported
+    """Load a public name on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

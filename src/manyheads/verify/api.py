@@ -1,0 +1,103 @@
+"""Judging a module or function of this process: `check`, and `assert_sound` for tests."""
+
+import contextlib
+import copy
+import inspect
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from manyheads.core.errors import SubjectError
+from manyheads.verify.declared import subject_from_declared
+from manyheads.verify.examine import judged, short, undetermined
+from manyheads.verify.report import VerifyReport
+from manyheads.verify.subject import Subject
+
+Attention = nn.Module | Callable[..., Any]
+
+
+def check(
+    module_or_function: Attention,
+    subject: Subject | Mapping[str, Any] | None = None,
+    **declared: Any,  # noqa: ANN401 - the fields of a subject
+) -> VerifyReport:
+    """Judge an attention module or function in this process, on a copy of it.
+
+    Args:
+        module_or_function: the module, the class of one (it is built), or a function.
+        subject: what is declared of it, as a whole: a `Subject`, or the object of a subject file.
+        **declared: fields of a subject's `spec` and `call` by name, such as `embed_dim=32`,
+            `num_heads=4`, `causal="always"`, `masks=[...]`; `params={...}`, `kwargs={...}` of the
+            constructor, `submodule="encoder.attn"`. They go before `subject`. What is not declared
+            is inferred.
+
+    Returns:
+        the report; `undetermined` with the reason where the module raises or can't be copied.
+
+    Raises:
+        SubjectError: a declaration that isn't known, or a value of the wrong kind.
+    """
+    known = subject_from_declared(_name(module_or_function), declared, subject)
+    begun = time.perf_counter()
+    with _one_thread(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        try:
+            report = judged(_copied(module_or_function), known)
+        except SubjectError as error:
+            report = undetermined(known, str(error))
+        except (Exception, SystemExit) as error:
+            report = undetermined(known, f"verifying it raises {short(error)}")
+    return replace(report, seconds=time.perf_counter() - begun)
+
+
+def assert_sound(module_or_function: Attention, **declared: Any) -> None:  # noqa: ANN401 - as check
+    """Raise unless an attention module or function is sound; for tests.
+
+    Args:
+        module_or_function: as for `check`.
+        **declared: as for `check`, `subject` included.
+
+    Raises:
+        AssertionError: it is faulty or could not be judged; the message is the report.
+        SubjectError: as for `check`.
+    """
+    __tracebackhide__ = True
+    report = check(module_or_function, **declared)
+    if not report.is_sound:
+        raise AssertionError(f"attention that is not sound\n{report}")
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Hundreds of tiny sums: sharing each among threads costs more than it saves."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _name(made: Attention) -> str:
+    if not callable(made):
+        raise SubjectError(
+            f"module_or_function ({type(made).__name__}) can't be called: pass a module or function"
+        )
+    named = made if inspect.isclass(made) or inspect.isroutine(made) else type(made)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def _copied(made: Attention) -> Attention:
+    """A copy on the CPU that shares nothing with the caller's module."""
+    if not isinstance(made, nn.Module):
+        return made
+    try:
+        return copy.deepcopy(made).cpu()
+    except Exception as error:
+        raise SubjectError(f"the module cannot be copied: {short(error)}") from error

@@ -1,0 +1,206 @@
+"""Dropout in training, read off draw by draw: the weight that each key really got is solved for."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from manyheads.attention.problem import Problem
+from manyheads.verify.checks.weights import check_training_weights
+from manyheads.verify.context import Context
+from manyheads.verify.findings import found
+
+_DRAWS = 48
+_ZERO = 1e-6
+"""Weights that differ by less are equal: what solving for them may leave."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draws:
+    """What training mode did to the weights."""
+
+    used: Tensor
+    """(draws, B, H, T, S): the weight that each key really got."""
+    plain: Tensor
+    """(B, H, T, S): the weights before dropout."""
+    misfit: float
+    """What no weights can explain of the outputs, relative to the largest."""
+    outputs: Tensor
+    """(draws, B, T, D)."""
+    expected: Tensor
+    """(B, T, D): the output without dropout."""
+
+
+def check_dropout(ctx: Context) -> None:
+    """Kept weights are divided by 1 - p, dropped ones are zero, and nothing else is touched."""
+    if ctx.values_are_wrong:
+        ctx.skipped("dropout", "the values differ already")
+        return
+    rate = ctx.subject.spec.dropout
+    if not rate or ctx.callee.module is None or ctx.located is None or ctx.located.heads is None:
+        ctx.skipped("dropout", "no dropout is declared, or the weights are not known")
+        return
+    if ctx.subject.call.form in ("cache", "static_cache"):
+        ctx.skipped("dropout", "a cached call is made for inference")
+        return
+    length = _solvable_length(ctx)
+    if length < 2:
+        ctx.skipped("dropout", "the output is too narrow to solve for the weights")
+        return
+    problem = ctx.maker.plain(3, length, length, seed=95)
+    if check_training_weights(ctx, ctx.maker.plain(2, 7, seed=96)):
+        return
+    draws = _draw(ctx, problem)
+    if draws is None:
+        ctx.skipped("dropout", "the call raises in training mode")
+        return
+    _judge(ctx, draws, rate)
+
+
+def _solvable_length(ctx: Context) -> int:
+    """How many keys there may be so that the output determines every weight."""
+    spec = ctx.subject.spec
+    width = spec.width if ctx.located is not None and ctx.located.has_out else spec.heads * spec.dv
+    shared = spec.heads // spec.kv_heads if not (ctx.located and ctx.located.has_out) else 1
+    return min(spec.dv, width // spec.heads, 6) if shared else 0
+
+
+def _draw(ctx: Context, problem: Problem) -> Draws | None:
+    outputs = _training_outputs(ctx, problem)
+    if outputs is None:
+        return None
+    assert ctx.located is not None and ctx.located.heads is not None
+    bias, answer = ctx.located.heads.b_o, ctx.answer(problem)
+    basis = _key_rows(ctx, problem).flatten(1, 2)  # (B, H*S, D)
+    target = outputs if bias is None else outputs - bias.detach()
+    every = basis.mT[None].expand(len(outputs), -1, -1, -1)
+    solved = torch.linalg.lstsq(every, target.mT).solution  # (draws, B, H*S, T)
+    explained = (basis.mT[None] @ solved).mT
+    misfit = float((explained - target).abs().max() / target.abs().max())
+    used = solved.mT.unflatten(-1, (ctx.subject.spec.heads, -1))  # (draws, B, T, H, S)
+    return Draws(
+        used=used.transpose(2, 3),
+        plain=answer.attn_weights,
+        misfit=misfit,
+        outputs=outputs,
+        expected=answer.output,
+    )
+
+
+def _training_outputs(ctx: Context, problem: Problem) -> Tensor | None:
+    """(draws, B, T, D): outputs in training mode; None where a call raises."""
+    module, outputs = ctx.callee.module, []
+    assert module is not None
+    module.train()
+    torch.manual_seed(97)
+    try:
+        for _ in range(_DRAWS):
+            outcome = ctx.put(problem)
+            if outcome.output is None:
+                return None
+            outputs.append(outcome.output)
+    finally:
+        module.eval()
+    return torch.stack(outputs)
+
+
+def _key_rows(ctx: Context, problem: Problem) -> Tensor:
+    """(B, H, S, D): what each key adds to the output where its weight is one."""
+    assert ctx.located is not None and ctx.located.heads is not None
+    w, spec = ctx.located.heads, ctx.subject.spec
+    values = torch.einsum("bsx,gxv->bgsv", problem.x_v, w.w_v.detach())
+    if w.b_v is not None:
+        values = values + w.b_v.detach()[None, :, None]
+    values = values.repeat_interleave(spec.heads // spec.kv_heads, dim=1)  # (B, H, S, v)
+    if ctx.located.has_out:
+        return torch.einsum("bhsv,hvd->bhsd", values, w.w_o.detach())
+    heads, width = values.shape[1], values.shape[3]
+    rows = torch.zeros(*values.shape[:3], heads * width, dtype=torch.float64)
+    for h in range(heads):
+        rows[:, h, :, h * width : (h + 1) * width] = values[:, h]
+    return rows
+
+
+def _judge(ctx: Context, draws: Draws, rate: float) -> None:
+    used, plain = draws.used, draws.plain[None]
+    zero = used.abs() < _ZERO
+    visible = (plain > 1e-9).expand_as(used)
+    share = float(zero[visible].double().mean())
+    kept = (used - plain / (1.0 - rate)).abs() < _ZERO
+    untouched = bool(((used - plain).abs() < _ZERO)[visible].all())
+    figures = {"declared": rate, "share_of_zero_weights": round(share, 4)}
+    name = "dropout"
+    if (untouched or bool((kept | zero)[visible].all())) and draws.misfit < _ZERO:
+        says, fix = _against_rate(share, rate, int(visible.sum()))
+        if says:
+            severity = ctx.against_declared
+            ctx.failed(name, found(None, name, says, severity=severity, fix=fix, evidence=figures))
+        else:
+            ctx.passed(name, f"{share:.1%} of weights dropped, the others divided by 1 - p", share)
+        return
+    fault, says = _named(draws, rate, zero, visible)
+    # where the rate is not declared, dropping some other tensor (the output, say) is legal
+    severity = ctx.against_declared if fault == "dropout-wrong-tensor" else "error"
+    ctx.failed(name, found(fault, name, says, severity=severity, evidence=figures))
+
+
+def _against_rate(share: float, rate: float, count: int) -> tuple[str, str]:
+    """What the share of dropped weights says against the declared rate, and the remedy."""
+    limit = 6.0 * (rate * (1 - rate) / max(count / 8, 1)) ** 0.5 + 1e-3
+    if share == 0.0:
+        says = (
+            f"dropout of {rate:g} is declared, but in training nothing is dropped in {_DRAWS} calls"
+        )
+        return says, "apply F.dropout(weights, p, self.training)"
+    if abs(share - rate) > max(limit, 0.08):
+        says = f"in training {share:.1%} of the weights are dropped; {rate:.0%} is declared"
+        return says, "use the declared rate"
+    return "", ""
+
+
+def _named(draws: Draws, rate: float, zero: Tensor, visible: Tensor) -> tuple[str, str]:
+    """The fault that explains the weights, and what it did."""
+    used, plain = draws.used, draws.plain[None].expand_as(draws.used)
+    same = (used - plain).abs() < _ZERO
+    live = ~zero.all(dim=-1)
+    sums_to_one = bool(((used.sum(dim=-1) - 1.0).abs() < _ZERO)[live].all())
+    share = float(zero[visible].double().mean())
+    if draws.misfit > _ZERO:
+        return "dropout-wrong-tensor", (
+            f"in training no attention weights explain the outputs ({draws.misfit:.3g} of the "
+            "largest is left over): dropout acts on another tensor than the weights"
+        )
+    if sums_to_one and share > 0.2 * rate:
+        return "dropout-renormalised", (
+            f"in training {round(share, 4):.0%} of the weights are zero and yet all rows sum to "
+            "one: the weights are renormalised after dropout"
+        )
+    if sums_to_one:
+        return "dropout-before-softmax", (
+            "in training the weights change, none is zero and all rows sum to one: scores are "
+            "dropped before the softmax"
+        )
+    if bool((same | zero)[visible].all()):
+        mean = float(draws.outputs.mean(0).sub(draws.expected).abs().max())
+        return "dropout-not-rescaled", (
+            f"in training {round(share, 4):.0%} of the weights are zero and the others are "
+            f"unchanged instead of divided by 1 - p = {1 - rate:g}; the mean over {_DRAWS} calls "
+            f"is off by up to {mean:.3g}"
+        )
+    return _by_ratio(used, plain, zero, visible, rate)
+
+
+def _by_ratio(
+    used: Tensor, plain: Tensor, zero: Tensor, visible: Tensor, rate: float
+) -> tuple[str, str]:
+    ratio = (used / plain)[visible & ~zero]
+    spread = float(ratio.std() / ratio.mean().abs()) if ratio.numel() > 1 else 0.0
+    if spread < 1e-5:
+        return "dropout-not-rescaled", (
+            f"in training kept weights are multiplied by {float(ratio.mean()):.5g} instead of 1 / "
+            f"(1 - p) = {1 / (1 - rate):.5g}"
+        )
+    return "dropout-wrong-tensor", (
+        "in training the weights that explain the outputs are neither zero nor divided by 1 - p: "
+        "dropout acts on another tensor than the weights"
+    )

@@ -1,0 +1,177 @@
+"""Do gradients reach the inputs and every projection, and are all parameters registered?"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from manyheads.attention.problem import Problem
+from manyheads.core.weights import HeadWeights
+from manyheads.verify.calling import first_line
+from manyheads.verify.context import RIGHT, Context
+from manyheads.verify.findings import found
+
+
+def _reference(
+    problem: Problem, heads: HeadWeights | None, inputs: list[Tensor], probe: Tensor
+) -> Tensor:
+    x_q, x_k, x_v = inputs
+    answer = RIGHT.run(replace(problem, x_q=x_q, x_k=x_k, x_v=x_v, weights=heads))
+    return (answer.output * probe).sum()
+
+
+def _leaves(problem: Problem) -> list[Tensor]:
+    """Inputs that record gradients; one tensor where one was given."""
+    first = problem.x_q.clone().requires_grad_()
+    second = first if problem.x_k is problem.x_q else problem.x_k.clone().requires_grad_()
+    third = first if problem.x_v is problem.x_q else second if problem.x_v is problem.x_k else None
+    return [first, second, problem.x_v.clone().requires_grad_() if third is None else third]
+
+
+def check_gradients(ctx: Context) -> None:
+    """Gradients of inputs and weights against autograd through the formula."""
+    if ctx.values_are_wrong:
+        ctx.skipped("gradients", "the values differ already")
+        return
+    if ctx.subject.call.form == "static_cache":
+        ctx.skipped("gradients", "a cache of its own buffers is made for inference")
+        return
+    located = None if ctx.located is None else ctx.callee.located()
+    if located is None:
+        ctx.skipped("gradients", "the weights are not known")
+        return
+    problem = ctx.maker.plain(2, 6, seed=50)
+    leaves = _leaves(problem)
+    own = replace(problem, x_q=leaves[0], x_k=leaves[1], x_v=leaves[2])
+    with torch.enable_grad():
+        outcome = ctx.callee.call(own)
+    if outcome.output is None or not outcome.output.requires_grad:
+        _no_graph(ctx, outcome.raised)
+        return
+    targets = {f"input {i + 1}": leaf for i, leaf in enumerate(dict.fromkeys(leaves))}
+    targets |= {n: t for n, t in located.tensors.items() if t.requires_grad}
+    probe = _probe(outcome.output)
+    try:
+        mine = _gradients((outcome.output * probe).sum(), targets)
+    except RuntimeError as error:
+        says = f"the backward pass raises {first_line(error)}"
+        fix = "do not change tensors in place that the graph still needs"
+        ctx.failed("gradients", found(None, "gradients", says, fix=fix))
+        return
+    with torch.enable_grad():
+        loss = _reference(problem, _heads_in_float64(ctx), leaves, probe.double())
+    _compare(ctx, list(targets), mine, _gradients(loss, targets))
+
+
+def _probe(output: Tensor) -> Tensor:
+    """Random numbers that turn an output into one number whose gradient tells all."""
+    generator = torch.Generator().manual_seed(51)
+    probe = torch.randn(output.shape, generator=generator, dtype=torch.float64)
+    return probe.to(output.dtype)
+
+
+def _gradients(loss: Tensor, targets: dict[str, Tensor]) -> tuple[Tensor | None, ...]:
+    return torch.autograd.grad(loss, list(targets.values()), allow_unused=True)
+
+
+def _heads_in_float64(ctx: Context) -> HeadWeights | None:
+    """The subject's weights, read anew, through which gradients flow."""
+    located = ctx.callee.located()
+    assert located is not None
+    if located.heads is None:
+        return None
+    return HeadWeights(**{n: t.double() for n, t in located.heads.tensors().items()})
+
+
+def _no_graph(ctx: Context, raised: str | None) -> None:
+    if raised is not None:
+        ctx.skipped("gradients", f"the call raises {raised}")
+        return
+    says = (
+        "the output is cut off from the inputs and from all parameters: nothing can be trained "
+        "through it"
+    )
+    ctx.failed("gradients", found("gradient-cut", "gradients", says))
+
+
+def _compare(
+    ctx: Context,
+    names: list[str],
+    mine: tuple[Tensor | None, ...],
+    theirs: tuple[Tensor | None, ...],
+) -> None:
+    sizes = [float(g.abs().max()) for g in theirs if g is not None and g.numel()]
+    largest = max(sizes, default=1.0) or 1.0
+    worst, limit = 0.0, max(ctx.tolerance * 100, 1e-9)
+    cut: dict[str, float] = {}
+    other: dict[str, float] = {}
+    for name, have, want in zip(names, mine, theirs, strict=True):
+        expected = torch.zeros(()) if want is None else want
+        actual = torch.zeros_like(expected) if have is None else have
+        gap = float((actual - expected).abs().max()) / largest
+        worst = max(worst, gap if gap == gap else float("inf"))
+        if gap <= limit:
+            continue
+        is_cut = have is None or not bool(have.abs().max() > limit * largest * 1e-3)
+        (cut if is_cut else other)[name] = gap
+    if not cut and not other:
+        ctx.passed("gradients", f"gradients of {len(names)} tensors agree with the formula", worst)
+    elif cut:
+        text, fate = ", ".join(cut), "it will not be trained"
+        says = f"no gradient reaches {text}, though the output depends on it: {fate}"
+        finding = found("gradient-cut", "gradients", says, tensors=list(cut))
+        ctx.failed("gradients", finding, worst)
+    else:
+        name, gap = max(other.items(), key=lambda item: item[1])
+        says = (
+            f"the forward pass agrees with the formula, but the gradient of {name} differs by "
+            f"{gap:.3g} of the largest gradient ({len(other)} of {len(names)} tensors differ)"
+        )
+        partial = found("gradient-cut", "gradients", says, tensors=list(other), gap=gap)
+        ctx.failed("gradients", partial, worst)
+
+
+def check_registration(ctx: Context) -> None:
+    """Every located weight must be found by parameters() and state_dict()."""
+    module, located = ctx.callee.module, ctx.located
+    if module is None or located is None or not located.tensors:
+        ctx.skipped("registration", "no module with located weights")
+        return
+    known = {id(p) for p in module.parameters()}
+    lost = [name for name, tensor in located.tensors.items() if id(tensor) not in known]
+    if lost:
+        says = (
+            f"{len(lost)} of {len(located.tensors)} weight tensors "
+            f"({', '.join(lost[:4])}{' ...' if len(lost) > 4 else ''}) are missing from "
+            "parameters() and state_dict(): an optimizer never sees them and saving loses them"
+        )
+        ctx.failed(
+            "registration", found("unregistered-parameters", "registration", says, missing=lost)
+        )
+        return
+    ctx.passed(
+        "registration",
+        f"all {len(located.tensors)} weight tensors are in parameters() and state_dict()",
+    )
+
+
+def check_sharing(ctx: Context) -> None:
+    """Heads must hold weights of their own and read the full width of the input."""
+    located = ctx.located
+    if located is None:
+        return
+    spec = ctx.subject.spec
+    if located.shared:
+        says = (
+            f"all {spec.heads} heads are the same object and hold one set of weights, so they all "
+            "give the same output"
+        )
+        ctx.failed("own weights", found("heads-share-parameters", "own weights", says))
+    if located.reads_slices:
+        says = (
+            f"each head's layers take {spec.width // spec.heads} of the {spec.width} input "
+            "channels: a head reads only its slice of the input"
+        )
+        severity = ctx.against_declared
+        finding = found("heads-read-input-slices", "full width", says, severity=severity)
+        ctx.failed("full width", finding)

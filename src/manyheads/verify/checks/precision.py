@@ -1,0 +1,223 @@
+"""Half precision, judged against plain code of the same dtype on the same numbers."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from manyheads.attention.problem import Problem
+from manyheads.core.weights import HeadWeights
+from manyheads.verify.calling import Callee, Outcome, first_line
+from manyheads.verify.context import RIGHT, Context, changed_inputs
+from manyheads.verify.findings import found
+
+_HALF = (torch.float16, torch.bfloat16)
+_FACTOR = 14.0
+"""Blocks summed in the input type reach 11 and are common; running sums reach 20 and more."""
+
+
+def check_half(ctx: Context) -> None:
+    """The call must work in half precision, about as exactly as plain code does."""
+    worst = 0.0
+    for dtype in _HALF:
+        try:
+            callee = ctx.callee.in_dtype(dtype)
+        except Exception as error:
+            ctx.skipped("half precision", f"cannot be converted to {dtype}: {first_line(error)}")
+            return
+        for name, problem in _small_problems(ctx):
+            outcome = put(callee, problem)
+            if outcome.raised is not None:
+                if _report_refusal(ctx, dtype, name, outcome.raised):
+                    return
+                continue
+            assert outcome.output is not None
+            ratio = _error_ratio(ctx, callee, problem, outcome.output, dtype)
+            worst = max(worst, ratio)
+            if (
+                _works_wider(ctx)
+                and problem.weights is None
+                and ratio > 2.0
+                and not ctx.values_are_wrong
+            ):
+                says = (
+                    f"in {_short(dtype)} the error is {ratio:.1f} times that of rounding the "
+                    f"result once, though {ctx.subject.spec.compute_dtype} is declared inside"
+                )
+                ctx.failed(
+                    "half precision",
+                    found("low-precision", "half precision", says, ratio=ratio),
+                    ratio,
+                )
+                return
+    ctx.passed(
+        "half precision",
+        "float16 and bfloat16 work; the figure is the error against plain code",
+        worst,
+    )
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _small_problems(ctx: Context) -> list[tuple[str, Problem]]:
+    specs = ctx.subject.call.masks or ()
+    plain = ctx.maker.plain(2, 6, seed=101)
+    found_ = [("plain", plain)]
+    if specs:
+        found_.append(("masked", ctx.maker.masked(ctx.maker.plain(2, 6, seed=102), specs, seed=5)))
+    if ctx.subject.call.causal_arg is not None:
+        found_.append(("causal", ctx.maker.plain(2, 6, seed=103, causal=True)))
+    return found_
+
+
+def put(callee: Callee, problem: Problem) -> Outcome:
+    """Call in any dtype, without recording gradients."""
+    with torch.no_grad():
+        return callee.call(problem)
+
+
+def _report_refusal(ctx: Context, dtype: torch.dtype, name: str, raised: str) -> bool:
+    text = raised.lower()
+    if "overflow" in text or "cannot be converted" in text or "out of range" in text:
+        says = (
+            f"in {_short(dtype)} the {name} call raises {raised}: a mask value does not fit the "
+            "type"
+        )
+        ctx.failed(
+            "half precision",
+            found("mask-value-in-half", "half precision", says, dtype=_short(dtype)),
+        )
+        return True
+    if (
+        "dtype" in text
+        or "scalar type" in text
+        or "same type" in text
+        or "expected m1 and m2" in text
+    ):
+        says = (
+            f"in {_short(dtype)} the {name} call raises {raised}: some tensor keeps another type "
+            "inside"
+        )
+        ctx.failed(
+            "half precision", found("dtype-mismatch", "half precision", says, dtype=_short(dtype))
+        )
+        return True
+    says = f"in {_short(dtype)} the {name} call raises {raised}"
+    ctx.failed(
+        "half precision", found(None, "half precision", says, severity="note", dtype=_short(dtype))
+    )
+    return False
+
+
+def rounded(problem: Problem, dtype: torch.dtype) -> Problem:
+    """The problem with inputs and weights rounded to a dtype, still held in float64."""
+
+    def cut(x: Tensor) -> Tensor:
+        return x.to(dtype).double()
+
+    weights = problem.weights
+    if weights is not None:
+        weights = HeadWeights(**{n: cut(t) for n, t in weights.tensors().items()})
+    return replace(changed_inputs(problem, cut), weights=weights)
+
+
+def _in_dtype(problem: Problem, dtype: torch.dtype) -> Problem:
+    weights = problem.weights
+    if weights is not None:
+        weights = HeadWeights(**{n: t.to(dtype) for n, t in weights.tensors().items()})
+    return replace(
+        problem,
+        x_q=problem.x_q.to(dtype),
+        x_k=problem.x_k.to(dtype),
+        x_v=problem.x_v.to(dtype),
+        weights=weights,
+    )
+
+
+def _errors(
+    ctx: Context, problem: Problem, output: Tensor, dtype: torch.dtype
+) -> tuple[float, float] | None:
+    """Root mean square errors of the output and of plain code in the dtype.
+
+    Both against float64 on the same numbers; None where the shape is another one.
+    """
+    exact_problem = rounded(problem, dtype)
+    with torch.no_grad():
+        exact = RIGHT.run(exact_problem).output
+        plain = RIGHT.run(_in_dtype(exact_problem, dtype)).output.double()
+        if _works_wider(ctx) and problem.weights is None:
+            plain = exact.to(dtype).double()  # only the result is rounded
+    if output.shape != exact.shape:
+        return None
+    mine = float((output.double() - exact).square().mean().sqrt())
+    theirs = float((plain - exact).square().mean().sqrt())
+    floor = torch.finfo(dtype).eps / 8 * float(exact.abs().mean())
+    return mine, max(theirs, floor)
+
+
+def _works_wider(ctx: Context) -> bool:
+    return ctx.subject.spec.compute_dtype in ("float32", "float64")
+
+
+def _error_ratio(
+    ctx: Context, callee: Callee, problem: Problem, output: Tensor, dtype: torch.dtype
+) -> float:
+    if ctx.located is None:
+        return 0.0
+    errors = _errors(ctx, problem, output, dtype)
+    return 0.0 if errors is None else errors[0] / errors[1]
+
+
+def check_long_rows(ctx: Context) -> None:
+    """In bfloat16, long rows must be about as exact as plain code, which sums in float32."""
+    reason = _why_no_long_rows(ctx)
+    if reason:
+        ctx.skipped("long rows", reason)
+        return
+    try:
+        callee = ctx.callee.in_dtype(torch.bfloat16)
+    except Exception as error:
+        ctx.skipped("long rows", f"cannot be converted to bfloat16: {first_line(error)}")
+        return
+    for length in (768, 96, 24):
+        problem = ctx.maker.plain(1, 8 if _may_differ(ctx) else length, length, seed=104)
+        outcome = put(callee, problem)
+        if outcome.output is None:
+            continue
+        errors = _errors(ctx, problem, outcome.output, torch.bfloat16)
+        if errors is not None:
+            _judge_long_rows(ctx, length, *errors)
+        return
+    ctx.skipped("long rows", "longer inputs are refused")
+
+
+def _why_no_long_rows(ctx: Context) -> str:
+    """Why long rows cannot be judged; empty where they can."""
+    if ctx.values_are_wrong:
+        return "the values differ already"
+    if ctx.located is None or ctx.subject.call.form in ("cache", "static_cache"):
+        return "the weights are not known, or the call is cached"
+    if ctx.subject.spec.position is not None:
+        return "positions in a half type lose more than sums do"
+    return ""
+
+
+def _judge_long_rows(ctx: Context, length: int, mine: float, theirs: float) -> None:
+    ratio = mine / theirs
+    if ratio <= _FACTOR:
+        why = f"rows of {length} keys in bfloat16; the figure is the error against plain code"
+        ctx.passed("long rows", why, ratio)
+        return
+    says = (
+        f"in bfloat16 with rows of {length} keys the error is {mine:.3g}, {ratio:.0f} times that "
+        f"of plain code ({theirs:.3g}), while float64 agrees: long sums are accumulated in the "
+        "input type"
+    )
+    finding = found("low-precision", "long rows", says, ratio=round(ratio, 1))
+    ctx.failed("long rows", finding, ratio)
+
+
+def _may_differ(ctx: Context) -> bool:
+    return ctx.subject.call.form in ("cross", "qkv", "heads") and not ctx.subject.spec.window

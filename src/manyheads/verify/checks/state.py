@@ -1,0 +1,177 @@
+"""Does a call leave everything as it was, and does the second call equal the first?"""
+
+import torch
+from torch import Tensor
+
+from manyheads.verify.calling import Callee
+from manyheads.verify.context import Context, relative_gap
+from manyheads.verify.findings import found
+
+
+def check_repeatable(ctx: Context) -> None:
+    """In evaluation mode the same input must give the same output, call after call."""
+    problem, callee = ctx.maker.plain(), ctx.callee.fresh()
+    outputs = []
+    for _ in range(4):
+        with torch.no_grad():
+            outcome = callee.call(problem)
+        if outcome.output is None:
+            ctx.skipped("repeatable", f"a repeated call raises {outcome.raised}")
+            return
+        outputs.append(outcome.output)
+    gaps = [_change(other, outputs[0]) for other in outputs[1:]]
+    if max(gaps) <= ctx.tolerance:
+        _check_memory(ctx, callee, outputs[0])
+        return
+    if _follows_the_generator(ctx):
+        says = (
+            f"in evaluation mode two calls with the same input differ by {max(gaps):.3g} of the "
+            "largest output, and agree when the random generator is set back: dropout is active"
+        )
+        ctx.failed("repeatable", found("dropout-in-eval", "repeatable", says, gaps=gaps), max(gaps))
+        return
+    says = (
+        f"the same input gives other outputs call after call (the second differs by {gaps[0]:.3g}, "
+        f"the fourth by {gaps[2]:.3g} of the largest output) though nothing is random: a call "
+        "changes the module's state"
+    )
+    changed = _changed_state(ctx)
+    if changed:
+        says += f"; changed: {', '.join(changed)}"
+    ctx.failed(
+        "repeatable",
+        found("state-mutated", "repeatable", says, gaps=gaps, changed=changed),
+        max(gaps),
+    )
+
+
+def _change(now: Tensor, first: Tensor) -> float:
+    """How far a call moved from the first; what is not finite in the same places has not moved."""
+    if now.shape == first.shape and torch.equal(now.isfinite(), first.isfinite()):
+        now, first = (x.nan_to_num(0.0, 0.0, 0.0) for x in (now, first))
+    return relative_gap(now, first)
+
+
+def _check_memory(ctx: Context, callee: Callee, first: Tensor) -> None:
+    """A call with masks, causality or another size must not change a later plain call."""
+    others = [ctx.maker.plain(3, 4, seed=6)]
+    if ctx.subject.call.masks:
+        others.append(ctx.maker.masked(ctx.maker.plain(), ctx.subject.call.masks, seed=9))
+    if ctx.subject.call.causal_arg is not None:
+        others.append(ctx.maker.plain(causal=True))
+    for other in others:
+        with torch.no_grad():
+            callee.call(other)
+            again = callee.call(ctx.maker.plain()).output
+        gap = float("inf") if again is None else _change(again, first)
+        if gap > ctx.tolerance:
+            what = (
+                "with masks"
+                if other.masks
+                else "that asks for causality"
+                if other.is_causal
+                else "of another size"
+            )
+            says = (
+                f"after a call {what} the first input gives another output (difference {gap:.3g}): "
+                "the call left something behind"
+            )
+            ctx.failed(
+                "repeatable", found("state-mutated", "repeatable", says, gap=min(gap, 1e300)), gap
+            )
+            return
+    ctx.passed("repeatable", "calls in evaluation mode agree, also after other calls", 0.0)
+
+
+def _follows_the_generator(ctx: Context) -> bool:
+    """Whether fresh copies agree after the same seed and differ after another."""
+    problem, outputs = ctx.maker.plain(), []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            outputs.append(ctx.callee.fresh().call(problem).output)
+    first, again, other = outputs
+    if first is None or again is None or other is None:
+        return False
+    return relative_gap(again, first) <= ctx.tolerance < relative_gap(other, first)
+
+
+def _state(ctx: Context, module: torch.nn.Module) -> dict[str, Tensor]:
+    named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {name: tensor.detach().clone() for name, tensor in named.items()}
+
+
+def _changed_state(ctx: Context) -> list[str]:
+    callee = ctx.callee.fresh()
+    if callee.module is None:
+        return []
+    before = _state(ctx, callee.module)
+    with torch.no_grad():
+        callee.call(ctx.maker.plain())
+    after = _state(ctx, callee.module)
+    return [
+        n
+        for n, t in after.items()
+        if n in before and not torch.equal(t.nan_to_num(), before[n].nan_to_num())
+    ]
+
+
+def check_inputs_kept(ctx: Context) -> None:
+    """The caller's input tensors must be unchanged after the call."""
+    problem = ctx.maker.masked(ctx.maker.plain(queries=6), ctx.subject.call.masks or (), seed=8)
+    layout = ctx.subject.call.form
+    before = [x.clone() for x in (problem.x_q, problem.x_k, problem.x_v)]
+    outcome = ctx.put(problem)
+    if outcome.output is None:
+        ctx.skipped("inputs kept", f"the call raises {outcome.raised}")
+        return
+    again = ctx.callee.fresh()._inputs(problem, ctx.subject.call.layout or "BTE")
+    if layout in ("cache", "static_cache"):
+        ctx.skipped("inputs kept", "a cached call gets pieces of its input")
+        return
+    changed = [
+        i
+        for i, (x, y) in enumerate(zip(outcome.inputs, again, strict=True))
+        if not torch.equal(x, y)
+    ]
+    if any(
+        not torch.equal(a, b)
+        for a, b in zip(before, (problem.x_q, problem.x_k, problem.x_v), strict=True)
+    ):
+        changed = changed or [0]
+    if not changed:
+        ctx.passed("inputs kept", "the input tensors are unchanged after the call")
+        return
+    i = changed[0]
+    gap = float((outcome.inputs[i] - again[i]).abs().max())
+    says = (
+        f"input {i + 1} of the call is changed in place, by up to {gap:.3g}: the caller's tensor "
+        "is no longer the same"
+    )
+    ctx.failed("inputs kept", found("input-mutated", "inputs kept", says, largest_change=gap))
+
+
+def check_masks_kept(ctx: Context) -> None:
+    """The caller's masks must be unchanged after the call, with and without causality."""
+    specs = ctx.subject.call.masks or ()
+    if not specs:
+        ctx.skipped("masks kept", "no mask arguments")
+        return
+    for causal in {False, ctx.subject.call.causal_arg is not None}:
+        problem = ctx.maker.plain(queries=6, causal=causal)
+        problem = ctx.maker.masked(problem, specs, seed=7)
+        fresh = ctx.callee._masks(problem)
+        outcome = ctx.put(problem)
+        for name, mask in outcome.given_masks.items():
+            if not torch.equal(mask, fresh[name]):
+                count = int((mask != fresh[name]).sum())
+                says = (
+                    f"the mask given as {name} is changed in place: {count} of {mask.numel()} "
+                    "entries differ after the call"
+                )
+                ctx.failed(
+                    "masks kept",
+                    found("mask-mutated", "masks kept", says, argument=name, changed=count),
+                )
+                return
+    ctx.passed("masks kept", "the masks are unchanged after the call")

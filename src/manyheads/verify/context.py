@@ -1,0 +1,131 @@
+"""What the checks share: the callee, the problems, what was observed, and what was found."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from manyheads.attention.pipeline import Pipeline
+from manyheads.attention.problem import Answer, Problem
+from manyheads.verify.calling import Callee, Outcome
+from manyheads.verify.findings import CheckResult, Finding, Severity, Status
+from manyheads.verify.parameters import Located
+from manyheads.verify.problems import ProblemMaker
+from manyheads.verify.subject import Subject
+
+RIGHT = Pipeline()
+"""The formula in float64."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Case:
+    """One problem that was put to the subject on one path, and the outcome."""
+
+    name: str
+    """What is special about the problem."""
+    path: str
+    """What is special about the call: a flag's value or a mode; empty for the plain call."""
+    problem: Problem
+    """The problem."""
+    outcome: Outcome
+    """What came of it."""
+    gap: float | None
+    """Relative difference from the formula, None where there are no weights to compare with."""
+
+
+@dataclass(kw_only=True)
+class Context:
+    """The state of one verification."""
+
+    subject: Subject
+    """Fully declared or inferred."""
+    callee: Callee
+    """In the dtype that values are judged in."""
+    maker: ProblemMaker
+    """Makes problems."""
+    located: Located | None
+    """The weights, None where unknown."""
+    strict: bool
+    """Whether the weights were declared, so that a legal but other reading of them is an error."""
+    tolerance: float = 1e-11
+    """Largest relative difference that counts as equal."""
+    cases: list[Case] = field(default_factory=list)
+    """Everything that was observed."""
+    findings: list[Finding] = field(default_factory=list)
+    """Everything that was found."""
+    results: list[CheckResult] = field(default_factory=list)
+    """Everything that was checked."""
+
+    @property
+    def values_are_wrong(self) -> bool:
+        """Whether the output has already been seen to differ from the formula."""
+        return any(case.gap is not None and case.gap > self.tolerance for case in self.cases)
+
+    @property
+    def against_declared(self) -> Severity:
+        """How bad a difference from the declaration is: a note where that was inferred."""
+        return "error" if self.strict else "note"
+
+    def passed(self, name: str, why: str = "", figure: float | None = None) -> None:
+        """Record that a check passed."""
+        self._record(name, "passed", why, figure)
+
+    def skipped(self, name: str, why: str) -> None:
+        """Record that a check was not made, and why."""
+        self._record(name, "skipped", why, None)
+
+    def failed(self, name: str, finding: Finding, figure: float | None = None) -> None:
+        """Record a finding."""
+        self.findings.append(finding)
+        self._record(
+            name, "failed" if finding.severity == "error" else "passed", finding.says, figure
+        )
+
+    def _record(self, name: str, status: Status, why: str, figure: float | None) -> None:
+        if figure is not None and not math.isfinite(figure):
+            figure = None
+        self.results.append(CheckResult(name=name, status=status, why=why, figure=figure))
+
+    def put(self, problem: Problem, **extra: object) -> Outcome:
+        """Put a problem to the subject without recording gradients."""
+        with torch.no_grad():
+            return self.callee.call(problem, **extra)
+
+    def answer(self, problem: Problem) -> Answer:
+        """The right answer."""
+        with torch.no_grad():
+            return RIGHT.run(problem)
+
+
+def relative_gap(actual: Tensor, expected: Tensor) -> float:
+    """Largest difference relative to the largest expected number.
+
+    Infinity for another shape or where `actual` is not finite.
+    """
+    if actual.shape != expected.shape or not torch.isfinite(actual).all():
+        return float("inf")
+    if expected.numel() == 0:
+        return 0.0
+    actual, expected = actual.detach(), expected.detach()
+    size = float(expected.abs().max())
+    return float((actual.double() - expected.double()).abs().max()) / (size if size > 0 else 1.0)
+
+
+Check = Callable[[Context], None]
+
+
+def without_masks(problem: Problem) -> Problem:
+    """The same problem with nothing masked."""
+    return replace(problem, masks=())
+
+
+def changed_inputs(problem: Problem, change: Callable[[Tensor], Tensor]) -> Problem:
+    """The same problem with each input changed; what was one tensor stays one."""
+    x_q = change(problem.x_q)
+    x_k = x_q if problem.x_k is problem.x_q else change(problem.x_k)
+    if problem.x_v is problem.x_q:
+        return replace(problem, x_q=x_q, x_k=x_k, x_v=x_q)
+    x_v = x_k if problem.x_v is problem.x_k else change(problem.x_v)
+    return replace(problem, x_q=x_q, x_k=x_k, x_v=x_v)

@@ -1,0 +1,253 @@
+"""Which known fault gives the subject's numbers: every reading is computed and compared."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+
+import torch
+from torch import Tensor
+
+from manyheads.attention.pipeline import Pipeline
+from manyheads.attention.problem import Problem
+from manyheads.faults import (
+    caching,
+    causality,
+    head_layout,
+    hiding,
+    masking,
+    packing,
+    places,
+    projections,
+    scaling,
+    slopes,
+    softmax,
+    sources,
+    unprojected,
+)
+from manyheads.faults.variant import Variant
+
+_RIGHT = Pipeline()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Observation:
+    """One problem and what the subject made of it."""
+
+    problem: Problem
+    """What was put to it."""
+    output: Tensor
+    """What it gave, in our order of axes, float64."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fit:
+    """A reading that reproduces every observation."""
+
+    variant: Variant
+    """The reading."""
+    error: float
+    """Largest difference, relative to the largest output."""
+
+
+@cache
+def all_variants() -> tuple[Variant, ...]:
+    """Every reading of every family, the likelier families first."""
+    families = (
+        head_layout,
+        sources,
+        projections,
+        packing,
+        unprojected,
+        masking,
+        causality,
+        hiding,
+        softmax,
+        places,
+        slopes,
+        caching,
+    )
+    return tuple(variant for family in families for variant in family.variants())
+
+
+def relative_gap(actual: Tensor, expected: Tensor) -> float:
+    """Largest difference relative to the largest expected number, where that is known.
+
+    Rows that `expected` leaves open (NaN) are skipped. Infinity where shapes differ, where
+    nothing is left to compare, or where only one side is finite.
+    """
+    if actual.shape != expected.shape:
+        return math.inf
+    known = torch.isfinite(expected)
+    if int(known.sum()) * 4 < known.numel():
+        return math.inf
+    have, want = actual[known], expected[known]
+    if not torch.isfinite(have).all():
+        return math.inf
+    size = float(want.abs().max())
+    return float((have - want).abs().max()) / (size if size > 0 else 1.0)
+
+
+def right_answer(problem: Problem) -> Tensor:
+    """The output by the formula."""
+    with torch.no_grad():
+        return _RIGHT.run(problem).output
+
+
+def _answer(variant: Variant, problem: Problem) -> Tensor | None:
+    if not variant.applies(problem):
+        return None
+    try:
+        with torch.no_grad():
+            return variant.pipeline.run(problem).output
+    except (RuntimeError, IndexError, ValueError):
+        return None  # the reading makes no sense for these sizes
+
+
+def _is_visible(answer: Tensor, problem: Problem, tolerance: float) -> bool:
+    """Whether the reading differs from the formula here at all."""
+    return relative_gap(answer, right_answer(problem)) > tolerance
+
+
+def _fit(
+    variant: Variant, failing: list[Observation], passing: list[Observation], tolerance: float
+) -> Fit | None:
+    worst = 0.0
+    for observed in failing:
+        answer = _answer(variant, observed.problem)
+        if answer is None:
+            return None
+        gap = relative_gap(observed.output, answer)
+        if gap > tolerance:
+            return None
+        worst = max(worst, gap)
+    for observed in passing:
+        answer = _answer(variant, observed.problem)
+        if answer is not None and relative_gap(observed.output, answer) > tolerance:
+            return None
+    return Fit(variant=variant, error=worst)
+
+
+def fits(failing: list[Observation], passing: list[Observation], tolerance: float) -> list[Fit]:
+    """Readings that reproduce all failing observations and contradict no others, best first.
+
+    Args:
+        failing: observations that differ from the formula.
+        passing: observations that agree with it.
+        tolerance: largest relative difference that counts as equal.
+    """
+    order = sorted(failing, key=lambda o: o.output.numel())
+    candidates = [*scaling.variants_for(order[0].problem), *all_variants()]
+    found = [
+        fit
+        for variant in candidates
+        if (fit := _fit(variant, order, passing, tolerance)) is not None
+    ]
+    if not found:
+        found = list(_numeric_fits(order, passing, tolerance))
+    about_masks = _is_about_masks(failing, passing)
+
+    def rank(fit: Fit) -> tuple[int, bool]:
+        is_mask_fault = fit.variant.fault.startswith(("mask", "causal"))
+        return _bucket(fit.error, tolerance), about_masks and not is_mask_fault
+
+    return sorted(found, key=rank)
+
+
+def _is_about_masks(failing: list[Observation], passing: list[Observation]) -> bool:
+    """Whether only problems with masks or causality differ."""
+
+    def is_masked(observed: Observation) -> bool:
+        return bool(observed.problem.masks) or observed.problem.is_causal
+
+    return all(map(is_masked, failing)) and any(not is_masked(observed) for observed in passing)
+
+
+def _bucket(error: float, tolerance: float) -> int:
+    """Errors within rounding of each other are equal: the order of the families decides."""
+    return 0 if error <= tolerance * 1e-2 else 1
+
+
+Reading = tuple[str, str, Pipeline]
+"""The fault's id (empty for none), what the numbers equal, and the changed steps."""
+
+
+def _numeric_fits(
+    failing: list[Observation], passing: list[Observation], tolerance: float
+) -> Iterator[Fit]:
+    """A scale, rotary base or mask value that is fitted numerically."""
+    first = failing[0]
+    for search in (_other_scale, _other_base, _other_fill):
+        for fault, says, pipeline in search(first, tolerance):
+            is_legal = fault == "scale"
+            variant = Variant(fault=fault, says=says, pipeline=pipeline, is_legal=is_legal)
+            fit = _fit(variant, failing, passing, tolerance)
+            if fit is not None:
+                yield fit
+
+
+def _other_scale(first: Observation, tolerance: float) -> Iterator[Reading]:
+    declared = first.problem.scale or 1.0
+    grid = [declared * 10 ** (i / 20 - 2) for i in range(81)]
+    value = _search(first, scaling.OtherScale, grid, tolerance)
+    if value is not None:
+        says = (
+            f"scores are multiplied by {value:.6g} (divided by {1 / value:.5g}); declared is "
+            f"{declared:.6g} (divided by {1 / declared:.5g})"
+        )
+        yield "scale", says, scaling.OtherScale(value)
+
+
+def _other_base(first: Observation, tolerance: float) -> Iterator[Reading]:
+    declared = first.problem.rotary
+    if declared is None:
+        return
+    grid = [10 ** (i / 20) for i in range(10, 141)]
+    base = _search(first, lambda b: places.OtherRotary(base=b), grid, tolerance)
+    if base is not None:
+        says = (
+            f"the output equals the formula with the rotary base {base:.6g} instead of "
+            f"{declared.base:g}"
+        )
+        yield "", says, places.OtherRotary(base=base)
+
+
+def _other_fill(first: Observation, tolerance: float) -> Iterator[Reading]:
+    if not first.problem.masks:
+        return
+    grid = [i / 2 for i in range(-80, 41)]
+    for scope in ("masks", "all"):
+        make = partial(_filled, scope)
+        value = _search(first, make, grid, tolerance)
+        if value is not None:
+            says = f"the output equals the formula with hidden scores set to {value:.6g}"
+            yield "mask-value", says, make(value)
+
+
+def _filled(scope: str, value: float) -> Pipeline:
+    return hiding.SoftlyHidden(hiding.filled(value), scope)
+
+
+def _search(
+    observed: Observation, make: Callable[[float], Pipeline], grid: list[float], tolerance: float
+) -> float | None:
+    """The parameter that gives the observed numbers, by a grid and golden section."""
+
+    def gap(value: float) -> float:
+        with torch.no_grad():
+            return relative_gap(observed.output, make(value).run(observed.problem).output)
+
+    gaps = [gap(value) for value in grid]
+    best = min(range(len(grid)), key=lambda i: gaps[i])
+    if not gaps[best] < 0.6:  # the grid is close enough for a fit to show by then
+        return None
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    ratio = (math.sqrt(5) - 1) / 2
+    for _ in range(90):
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        if gap(left) < gap(right):
+            high = right
+        else:
+            low = left
+    value = (low + high) / 2
+    return value if gap(value) <= max(tolerance, 1e-7) else None

@@ -1,0 +1,100 @@
+"""What a verification says: checks, findings, and the fields of a report."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Severity = Literal["error", "warning", "note"]
+Status = Literal["passed", "failed", "skipped"]
+Verdict = Literal["sound", "faulty", "undetermined"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was found."""
+
+    fault: str | None
+    """Id of a known fault, or None."""
+    check: str
+    """The check that found it."""
+    severity: Severity
+    """"error" contradicts a declaration or is no attention; "note" is legal."""
+    says: str
+    """One plain sentence with the measured numbers."""
+    evidence: dict[str, Any] = field(default_factory=dict)
+    """The numbers, JSON-safe."""
+    fix: str = ""
+    """The line of remedy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """One check that was made, or why it was not."""
+
+    name: str
+    """Its name."""
+    status: Status
+    """passed, failed or skipped."""
+    why: str = ""
+    """Why it was skipped, or what it looked at."""
+    figure: float | None = None
+    """The measured figure: mostly the largest error, in units of the output."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFields:
+    """What is known of one subject; `VerifyReport` shows itself as well."""
+
+    id: str | None
+    """As declared."""
+    target: str
+    """As declared."""
+    verdict: Verdict
+    """sound, faulty or undetermined."""
+    inferred: dict[str, Any]
+    """What was not declared and how it was understood."""
+    findings: tuple[Finding, ...]
+    """The most likely fault first."""
+    checks: tuple[CheckResult, ...]
+    """In the order they were made."""
+    seconds: float
+    """Wall time."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether no error was found and the checks could be made."""
+        return self.verdict == "sound"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON holds it."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """One JSON document."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+
+def _written(value: object) -> object:
+    """What JSON can hold: numbers that are not finite become None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [_written(item) for item in value]
+    return value
+
+
+def found(
+    fault: str | None,
+    check: str,
+    says: str,
+    *,
+    severity: Severity = "error",
+    fix: str = "",
+    evidence: Mapping[str, object] | None = None,
+    **numbers: object,
+) -> Finding:
+    """A finding; the remedy of a known fault is filled in by the run."""
+    joined = {name: _written(value) for name, value in {**(evidence or {}), **numbers}.items()}
+    return Finding(fault=fault, check=check, severity=severity, says=says, evidence=joined, fix=fix)

@@ -1,0 +1,176 @@
+"""The judge is judged: which check catches which fault, and which faults popular tests let through.
+
+Every exhibit is put to every check alone, so that a fault which one check finds first is still seen
+by the others. `python -m manyheads.verify.grid docs/fault-grid.md` writes the page.
+"""
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from manyheads.verify.calling import prepared
+from manyheads.verify.checks.behaviour import dependence
+from manyheads.verify.checks.parity import check_values
+from manyheads.verify.checks.weights import check_returned_weights
+from manyheads.verify.context import Check, Context
+from manyheads.verify.exhibits import exhibits
+from manyheads.verify.findings import found
+from manyheads.verify.popular import POPULAR, passes
+from manyheads.verify.problems import ProblemMaker
+from manyheads.verify.run import FIRST, LATER
+from manyheads.verify.subject import Subject
+
+
+def _values(ctx: Context) -> None:
+    """The comparison with the formula; naming the fault is left to the diagnosis."""
+    check_values(ctx)
+    if ctx.values_are_wrong:
+        ctx.findings.append(found(None, "values", "the output differs from the formula"))
+
+
+def _returned_weights(ctx: Context) -> None:
+    check_values(ctx)
+    check_returned_weights(ctx)
+
+
+def _dependence(ctx: Context) -> None:
+    ctx.findings.extend(dependence(ctx))
+
+
+_ALONE: dict[str, Check] = {
+    "check_returned_weights": _returned_weights,
+    "check_dependence": _dependence,
+}
+
+
+def _title(check: Check) -> str:
+    return check.__name__.removeprefix("check_").replace("_", " ")
+
+
+CHECKS: dict[str, Check] = {
+    **{_title(check): check for check in FIRST},
+    "values": _values,
+    **{_title(check): _ALONE.get(check.__name__, check) for check in LATER},
+}
+"""Every check by its title; those that read what others observed observe it themselves."""
+
+_INSIDE = 3e-5
+"""Largest relative difference where float32 inside is declared, as in a run."""
+
+
+def caught_by(made: nn.Module, subject: Subject) -> tuple[str, ...]:
+    """Titles of the checks that find an error, each put alone to a copy of the module."""
+    titles = []
+    for title, check in CHECKS.items():
+        callee = prepared(made, subject)
+        located = callee.located()
+        ctx = Context(
+            subject=subject,
+            callee=callee,
+            maker=ProblemMaker(subject, located),
+            located=located,
+            strict=True,
+        )
+        if subject.spec.compute_dtype is not None:
+            ctx.tolerance = _INSIDE
+        check(ctx)
+        if any(finding.severity == "error" for finding in ctx.findings):
+            titles.append(title)
+    return tuple(titles)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What became of one fault."""
+
+    fault: str
+    """Its id."""
+    kind: str
+    """How its exhibit is declared."""
+    caught: tuple[str, ...]
+    """Titles of the checks that find it."""
+    let_through: tuple[str, ...]
+    """Names of the popular tests that pass though the fault is there."""
+    not_asked: tuple[str, ...]
+    """Popular tests that a sound module of this declaration could not pass either."""
+
+
+@cache
+def row_of(fault: str) -> Row:
+    """Put one exhibit to every check and to every popular test."""
+    exhibit = exhibits()[fault]
+    subject = exhibit.subject
+    judged = {name: passes(name, exhibit) for name in POPULAR}
+    return Row(
+        fault=fault,
+        kind=exhibit.kind,
+        caught=caught_by(exhibit.make(subject), subject),
+        let_through=tuple(name for name, passed in judged.items() if passed),
+        not_asked=tuple(name for name, passed in judged.items() if passed is None),
+    )
+
+
+def grid() -> tuple[Row, ...]:
+    """A row for every fault in the catalogue."""
+    return tuple(row_of(fault) for fault in exhibits())
+
+
+_INTRO = """# Which check catches which fault
+
+This page is written by `python -m manyheads.verify.grid docs/fault-grid.md`, and a test fails when
+it is out of date. Each fault of the catalogue stands as one small module with random weights and
+biases; every check of `manyheads check` is put to it **alone**. A dot means that it finds an error.
+[The museum](museum.md) shows what each fault looks like.
+"""
+
+_POPULAR_INTRO = """## What popular tests let through
+
+Seven tests that people write for attention, put to the same modules. **passes** means that the test
+is content though the fault is there; a dash means that even a sound module of that declaration
+could not be put to the test (a worksheet has no rotary positions, for one). Worksheets are solved
+in one plain call, as a test would do it: without padding, in one piece, in evaluation mode.
+"""
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def _checks_table(rows: tuple[Row, ...]) -> str:
+    legend = "\n".join(f"{i}. {title}" for i, title in enumerate(CHECKS, 1))
+    head = ["fault", *(str(i) for i in range(1, len(CHECKS) + 1))]
+    body = [
+        [f"`{row.fault}`", *("●" if title in row.caught else "" for title in CHECKS)]
+        for row in rows
+    ]
+    return f"The checks, in the order of a run:\n\n{legend}\n\n{_table(head, body)}"
+
+
+def _popular_table(rows: tuple[Row, ...]) -> str:
+    body = []
+    for row in rows:
+        marks = (
+            "passes" if name in row.let_through else "–" if name in row.not_asked else ""
+            for name in POPULAR
+        )
+        body.append([f"`{row.fault}`", *marks])
+    asked = {name: sum(name not in row.not_asked for row in rows) for name in POPULAR}
+    through = {name: sum(name in row.let_through for row in rows) for name in POPULAR}
+    totals = [f"{through[name]} of {asked[name]} pass" for name in POPULAR]
+    return _table(["fault", *POPULAR], [["**all**", *totals], *body])
+
+
+def page() -> str:
+    """The page docs/fault-grid.md."""
+    rows = grid()
+    return "\n".join((_INTRO, _checks_table(rows), _POPULAR_INTRO, _popular_table(rows)))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)  # small sums: more threads only wait for each other
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

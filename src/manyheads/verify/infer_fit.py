@@ -1,0 +1,259 @@
+"""Which reading of the weights gives the subject's own numbers: the formula is tried with each."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from manyheads.attention.pipeline import Pipeline
+from manyheads.attention.problem import Problem
+from manyheads.core.config import Rotary
+from manyheads.core.errors import ManyHeadsError
+from manyheads.faults.scaling import candidates
+from manyheads.verify.calling import Callee
+from manyheads.verify.context import relative_gap
+from manyheads.verify.infer_names import GUESSES, Stranger
+from manyheads.verify.infer_params import Reading
+from manyheads.verify.parameters import Located, locate
+from manyheads.verify.problems import ProblemMaker
+from manyheads.verify.subject import Spec, Subject
+
+_SECONDS = 1.5
+_RIGHT = Pipeline()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """A problem without weights, and what the subject made of it."""
+
+    problem: Problem
+    """What was put to it."""
+    output: Tensor
+    """What it gave."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """The reading that was chosen."""
+
+    reading: Reading
+    """Where the weights are, and the sizes."""
+    is_exact: bool
+    """Whether the formula gives the subject's numbers under it."""
+    gap: float
+    """Largest relative difference."""
+    scale_says: str = ""
+    """What the scale is, where it is not the usual one."""
+
+
+def observe(callee: Callee, subject: Subject) -> list[Observed]:
+    """Two problems of different sizes and the subject's answers; empty where a call raises."""
+    found = []
+    maker = ProblemMaker(subject, None)
+    form = subject.call.form
+    sizes = ((2, 5, 7), (3, 4, 6)) if form in ("cross", "qkv", "heads") else ((2, 5, 5), (3, 7, 7))
+    for i, (batch, queries, keys) in enumerate(sizes):
+        problem = maker.plain(batch, queries, keys, seed=200 + i)
+        with torch.no_grad():
+            outcome = callee.call(problem)
+        if outcome.output is None:
+            return []
+        found.append(Observed(problem=problem, output=outcome.output.double()))
+    return found
+
+
+def choose(
+    callee: Callee,
+    subject: Subject,
+    options: list[Reading],
+    observed: list[Observed],
+    tolerance: float,
+) -> Chosen | None:
+    """The first reading under which the formula gives the observed numbers, else the usual one.
+
+    Args:
+        callee: with fixed weights.
+        subject: form and causality known.
+        options: readings, the most usual first.
+        observed: problems and answers.
+        tolerance: largest relative difference that counts as equal.
+    """
+    located = [(reading, weights_of(callee, reading)) for reading in options]
+    usable = [(reading, weights) for reading, weights in located if weights is not None]
+    if not usable or not observed:
+        return Chosen(reading=usable[0][0], is_exact=False, gap=float("inf")) if usable else None
+    deadline = time.perf_counter() + _SECONDS
+    first = usable[0][0]
+    usual_gap = float("inf")
+    for reading, weights, scale_says in _trials(callee, subject, usable, observed[0]):
+        gap = _gap(reading, weights, subject, observed[:1])
+        if reading.params is first.params and usual_gap == float("inf"):
+            usual_gap = gap
+        if gap <= tolerance and _gap(reading, weights, subject, observed) <= tolerance:
+            return Chosen(reading=reading, is_exact=True, gap=gap, scale_says=scale_says)
+        if time.perf_counter() > deadline:
+            break
+    return Chosen(reading=first, is_exact=False, gap=usual_gap)
+
+
+def weights_of(callee: Callee, reading: Reading) -> Located | None:
+    """The weights under a reading in float64, None where they do not fit together."""
+    try:
+        found = locate(_root(callee), reading.params, reading.spec)
+    except (ManyHeadsError, RuntimeError, AttributeError, ValueError, IndexError):
+        return None
+    if found.heads is None:
+        return found
+    heads = type(found.heads)(**{n: t.detach().double() for n, t in found.heads.tensors().items()})
+    return replace(found, heads=heads)
+
+
+def _root(callee: Callee) -> Stranger:
+    from types import SimpleNamespace
+
+    return SimpleNamespace(**callee.arguments) if callee.arguments else callee.made
+
+
+def _trials(
+    callee: Callee, subject: Subject, usable: list[tuple[Reading, Located]], observed: Observed
+) -> Iterator[tuple[Reading, Located, str]]:
+    """Readings with positions and scales, in the order of how usual they are."""
+    is_open = subject.spec.position is None
+    positions = (
+        list(_positions(callee, subject)) if is_open and has_positions(callee, subject) else []
+    )
+    for reading, weights in usable:
+        yield reading, weights, ""
+    for (reading, weights), position in itertools.product(usable[:8], positions):
+        yield _with(reading, position=position), weights, ""
+    if subject.spec.scale is not None:
+        return
+    for (reading, weights), position in itertools.product(
+        usable[:8], positions or [subject.spec.position]
+    ):
+        for name, scale in _scales(callee, reading, weights, subject, observed).items():
+            yield _with(reading, position=position, scale=scale), weights, name
+
+
+def _with(reading: Reading, **changes: Stranger) -> Reading:
+    return replace(reading, spec=replace(reading.spec, **changes))
+
+
+def _positions(callee: Callee, subject: Subject) -> Iterator[Any]:
+    """Rotary pairings and bases, and the linear bias."""
+    bases = [10000.0, *_attribute_numbers(callee, GUESSES["theta"][0]), 500000.0, 1000000.0]
+    d = subject.spec.d
+    dims: list[int | None] = [
+        None,
+        *(int(n) for n in _attribute_numbers(callee, ("rotary_dim", "rotary_ndims", "rot_dim"))),
+    ]
+    dims += [max(d // 2 // 2 * 2, 2)]
+    for base in dict.fromkeys(bases):
+        for dim in dims[:-1] if base != 10000.0 else dims:
+            for style in ("half", "interleaved"):
+                if (dim or d) % 2 == 0 and (dim or d) <= d and base > 0:
+                    yield Rotary(base=base, style=style, dim=dim)
+        if base == 10000.0:
+            yield "alibi"
+
+
+def _attribute_numbers(callee: Callee, names: tuple[str, ...]) -> list[float]:
+    """Numbers that the subject, its parts or its configuration hold under one of the names."""
+    if callee.module is None:
+        return []
+    holders = [
+        h for m in callee.module.modules() for h in (m, getattr(m, "config", None)) if h is not None
+    ]
+    values = [getattr(h, name, None) for h in holders for name in names]
+    return [
+        float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool) and v > 0
+    ]
+
+
+def _scales(
+    callee: Callee, reading: Reading, weights: Located, subject: Subject, observed: Observed
+) -> dict[str, float]:
+    """Scales that the subject holds, then those that people write."""
+    problem = replace(observed.problem, weights=weights.heads, scale=reading.spec.factor)
+    held = _attribute_numbers(
+        callee,
+        (
+            "scale",
+            "scaling",
+            "softmax_scale",
+            "sm_scale",
+            "temperature",
+            "scale_factor",
+            "norm_factor",
+        ),
+    )
+    found = {f"{value:.6g}, which it holds": value for value in held}
+    found |= {
+        f"{1 / value:.6g}, the inverse of a number that it holds": 1 / value for value in held
+    }
+    return found | candidates(problem)
+
+
+def _gap(reading: Reading, weights: Located, subject: Subject, observed: list[Observed]) -> float:
+    """Largest relative difference between the formula and the subject's numbers."""
+    filled = replace(subject, spec=reading.spec, params=reading.params)
+    maker, worst = ProblemMaker(filled, weights), 0.0
+    for one in observed:
+        given = one.problem
+        try:
+            problem = maker.plain(given.batch, given.x_q.shape[-2], given.x_k.shape[-2], seed=0)
+            problem = replace(problem, x_q=given.x_q, x_k=given.x_k, x_v=given.x_v)
+            with torch.no_grad():
+                expected = _RIGHT.run(problem).output
+        except (RuntimeError, ManyHeadsError, ValueError, IndexError):
+            return float("inf")
+        worst = max(worst, relative_gap(one.output, expected))
+    return worst
+
+
+def has_positions(callee: Callee, subject: Subject) -> bool:
+    """Whether the last output changes when the earlier positions change places."""
+    maker, spec = ProblemMaker(subject, None), subject.spec
+    if subject.call.form not in ("self", "cache", "static_cache", "qkv", "cross"):
+        return False
+    problem = maker.plain(2, 6, 6, seed=210)
+    order = torch.tensor([3, 1, 0, 4, 2, 5])
+    x_k = problem.x_k[:, order]
+    x_q = x_k if problem.x_q is problem.x_k else problem.x_q
+    x_v = x_k if problem.x_v is problem.x_k else problem.x_v[:, order]
+    with torch.no_grad():
+        base, turned = (
+            callee.call(problem).output,
+            callee.call(replace(problem, x_q=x_q, x_k=x_k, x_v=x_v)).output,
+        )
+    if base is None or turned is None or base.dim() != 3:
+        return False
+    return spec.window is None and relative_gap(turned[:, -1], base[:, -1]) > 1e-6
+
+
+def _usual(name: str, spec: Spec) -> object:
+    """The head width and key/value heads that go without saying."""
+    usual = {"num_kv_heads": spec.heads, "head_dim": spec.width // spec.heads}
+    return usual.get(name)
+
+
+def spec_words(before: Spec, after: Spec) -> dict[str, Any]:
+    """What was filled in, in plain words."""
+    from dataclasses import fields
+
+    found: dict[str, Any] = {}
+    for name in (f.name for f in fields(Spec)):
+        old, new = getattr(before, name), getattr(after, name)
+        if old == new or new is None or new == _usual(name, after):
+            continue
+        if isinstance(new, Rotary):
+            found[name] = {"type": "rope", "style": new.style, "base": new.base} | (
+                {"dim": new.dim} if new.dim else {}
+            )
+        else:
+            found[name] = {"type": "alibi"} if new == "alibi" else new
+    return found

@@ -1,0 +1,244 @@
+"""How a subject is called: which inputs, in which order of axes, and what else it must be given."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from manyheads.core.errors import SubjectError
+from manyheads.verify.infer_adapt import Adapter, Filler, fillers_for
+from manyheads.verify.infer_axes import INPUTS, ask, order_of_axes
+from manyheads.verify.infer_names import Stranger, bias_role, role_of
+from manyheads.verify.infer_trial import Argument, Reply, Trials, arguments_of, trials_of
+from manyheads.verify.subject import ParamSpec, Subject
+
+_SECONDS = 4.0
+FORM_WORDS = {
+    "self": "self f(x)",
+    "cross": "cross f(x, context)",
+    "qkv": "qkv f(query, key, value)",
+    "heads": "heads f(q, k, v) on (B, H, T, d)",
+    "cache": "cache f(x, cache) -> (y, cache)",
+    "static_cache": "static_cache f(x, start)",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """A manner of calling that works."""
+
+    form: str
+    """As in a declaration."""
+    layout: str
+    """As in a declaration."""
+    made: Stranger
+    """What is called: the subject, or an adapter around it."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Keywords of every call."""
+    filled: dict[str, str] = field(default_factory=dict)
+    """What arguments an adapter fills in, in words."""
+    has_rotary: bool = False
+    """Whether rotary tables are handed over."""
+    mask_needed: str | None = None
+    """A mask argument that must not be None."""
+
+
+def free_sizes(subject: Subject, count: int) -> list[int]:
+    """Small sizes that differ from each other and from everything that the subject declares."""
+    spec = subject.spec
+    taken = {spec.heads, spec.kv_heads, spec.width, spec.d, spec.dv, 1}
+    return list(
+        itertools.islice(
+            (n for n in (2, 5, 7, 3, 9, 11, 6, 13, 10, 14, 15) if n not in taken), count
+        )
+    )
+
+
+def weight_arguments(arguments: list[Argument]) -> ParamSpec | None:
+    """Where a function takes its weights as arguments, their names."""
+    names: dict[str, str] = {}
+    biases: dict[str, str] = {}
+    for argument in arguments[1:]:
+        bias, role = bias_role(argument.name), role_of(argument.name)
+        if bias in ("q", "k", "v", "o"):
+            biases.setdefault(bias, argument.name)
+        elif role in ("q", "k", "v", "o") and argument.role == "other":
+            names.setdefault(role, argument.name)
+    if {"q", "k", "v"} <= names.keys():
+        return ParamSpec(layout="args", names=names, biases=biases)
+    return None
+
+
+def find_form(made: Stranger, subject: Subject) -> Form:
+    """Find a manner of calling that runs and keeps the shape.
+
+    Args:
+        made: the built subject.
+        subject: with width and number of heads.
+
+    Raises:
+        SubjectError: nothing ran; the message says what was tried and what it raised.
+    """
+    arguments = arguments_of(made)
+    raised: list[str] = []
+    for dtype in (torch.float64, torch.float32):
+        trials = trials_of(made, dtype, _SECONDS)
+        for form in _forms(made, arguments):
+            found = _with_fillers(trials, made, subject, form, arguments)
+            if found is not None:
+                return found
+        raised += trials.raised
+    shown = (
+        "; ".join(dict.fromkeys(raised[:1] + raised[-1:]))
+        or "the output has another shape than the input"
+    )
+    required = ", ".join(a.name for a in arguments if a.required)
+    raise SubjectError(
+        f"call: no way of calling f({required}) gave an output of the input's shape ({shown}): "
+        "declare call.form, call.layout and call.extra"
+    )
+
+
+def _forms(made: Stranger, arguments: list[Argument]) -> list[str]:
+    """Forms to try, likeliest first."""
+    roles = [a.role for a in arguments if not a.is_keyword]
+    required = [a for a in arguments if a.required and a.role not in ("mask", "rotary", "ids")]
+    has_weights = isinstance(made, nn.Module) and any(p.dim() > 1 for p in made.parameters())
+    looks_qkv = roles[:3] == ["q", "k", "v"] or (len(roles) > 2 and roles[1:3] == ["k", "v"])
+    if looks_qkv:
+        return ["qkv", "self", "heads"] if has_weights else ["heads", "qkv"]
+    second = roles[1] if len(roles) > 1 else ""
+    found = ["self"]
+    if second == "cache":
+        found = ["cache", "self"]
+    elif second == "start" and len(required) == 2:
+        found = ["static_cache", "self"]
+    elif len(required) == 2 and required[1].role in ("context", "other", "k", "v", "x", "q"):
+        found = ["cross", "self"]
+    elif len(required) == 3 and all(
+        a.role in ("other", "q", "k", "v", "context") for a in required
+    ):
+        found = ["qkv", "self"] if has_weights else ["heads", "qkv", "self"]
+    return [*found, *(f for f in ("self", "cross", "qkv") if f not in found)]
+
+
+def _shapes(form: str, subject: Subject) -> Iterator[tuple[str, list[tuple[int, ...]]]]:
+    """Layout and shapes of the inputs to try."""
+    spec = subject.spec
+    batch, length, keys = free_sizes(subject, 3)
+    if form == "heads":
+        q, k = (batch, spec.heads, length, spec.d), (batch, spec.kv_heads, keys, spec.d)
+        yield "BTE", [q, k, (batch, spec.kv_heads, keys, spec.dv)]
+        yield "BTE", [q, (*k[:2], length, spec.d), (batch, spec.kv_heads, length, spec.dv)]
+        return
+    widths = [spec.width, spec.kdim or spec.width, spec.vdim or spec.kdim or spec.width][
+        : INPUTS[form]
+    ]
+    lengths = [length, keys, keys]
+    for other in (lengths, [length] * 3) if len(widths) > 1 else (lengths,):
+        yield "BTE", [(batch, n, e) for n, e in zip(other, widths, strict=False)]
+    yield "BET", [(batch, e, n) for n, e in zip(lengths, widths, strict=False)]
+
+
+def _with_fillers(
+    trials: Trials, made: Stranger, subject: Subject, form: str, arguments: list[Argument]
+) -> Form | None:
+    """The form with every further required argument filled in, if it runs."""
+    weights = (
+        subject.params if subject.params is not None and subject.params.layout == "args" else None
+    )
+    taken = {a.name for a in arguments[: INPUTS[form] + (form in ("cache", "static_cache"))]}
+    if weights is not None:
+        taken |= {*weights.names.values(), *weights.biases.values()}
+    needed = [a for a in arguments if a.required and a.name not in taken]
+    extra: dict[str, Any] = {a.name: None for a in needed if a.role == "mask"}
+    extra |= {a.name: False for a in needed if a.role in ("flag", "flag?")}
+    extra |= dict(subject.call.extra)
+    optional = [
+        a
+        for a in arguments
+        if not a.required and a.role in ("rotary", "ids") and a.name not in taken
+    ]
+    wanted = {a.name: a.role for a in needed if a.name not in extra and a.role != "causal"}
+    for names in (wanted, {**wanted, **{a.name: a.role for a in optional}}):
+        for combined in itertools.islice(itertools.product(*fillers_for(names)), 24):
+            found = _try(trials, made, subject, form, extra, combined)
+            if found is not None:
+                return found
+        if not optional:
+            break
+    return None
+
+
+def _try(
+    trials: Trials,
+    made: Stranger,
+    subject: Subject,
+    form: str,
+    extra: dict[str, Any],
+    fillers: tuple[Filler, ...],
+) -> Form | None:
+    makers = {name: make for filler in fillers for name, make in filler.make.items()}
+    called = Adapter(trials.made, makers, subject.spec.d) if makers else trials.made
+    asked = replace(trials, made=called)
+    for layout, shapes in _shapes(form, subject):
+        reply = ask(asked, subject, form, layout, shapes, extra)
+        if not _fits(reply, shapes[0], form, subject):
+            continue
+        layout = order_of_axes(asked, subject, form, layout, extra, reply, made)
+        axis = {"BTE": 1, "TBE": 0, "BET": 2}[layout]
+        return Form(
+            form=form,
+            layout=layout,
+            made=Adapter(made, makers, subject.spec.d, axis) if makers else made,
+            extra=extra,
+            filled={name: filler.says for filler in fillers for name in filler.make},
+            has_rotary=any(filler.is_rotary for filler in fillers),
+        )
+    return _by_sample(trials, made, subject, form, extra) if not makers else None
+
+
+def _by_sample(
+    trials: Trials, made: Stranger, subject: Subject, form: str, extra: dict[str, Any]
+) -> Form | None:
+    """A subject that takes (T, E) only, one sample at a time."""
+    if form not in ("self", "cross", "qkv"):
+        return None
+    length, keys = free_sizes(subject, 3)[1:]
+    spec = subject.spec
+    shapes: list[tuple[int, ...]] = [
+        (length, spec.width),
+        (keys, spec.kdim or spec.width),
+        (keys, spec.vdim or spec.kdim or spec.width),
+    ]
+    reply = ask(trials, subject, form, "BTE", shapes[: INPUTS[form]], extra)
+    if reply.output is None or reply.output.dim() != 2 or reply.output.shape[0] != length:
+        return None
+    adapter = Adapter(made, {}, spec.d, by_sample=True)
+    return Form(
+        form=form,
+        layout="BTE",
+        made=adapter,
+        extra=extra,
+        filled={"batch": "one sample a call, without batch axis"},
+    )
+
+
+def _fits(reply: Reply, shape: tuple[int, ...], form: str, subject: Subject) -> bool:
+    """Whether an output has the axes of its input; its width may be that of the joined heads."""
+    if reply.output is None or reply.output.dim() != len(shape):
+        return False
+    have, spec = tuple(reply.output.shape), subject.spec
+    if form == "heads":
+        return have[:3] == shape[:3]
+    if have == shape:
+        return True
+    joined = spec.heads * spec.dv
+    return (have[:2] == shape[:2] and have[2] % spec.heads == 0) or have == (
+        shape[0],
+        joined,
+        shape[2],
+    )

@@ -1,0 +1,286 @@
+"""Where a subject keeps its weights: declared names become per-head matrices.
+
+Gradients flow through the matrices into the subject's own tensors.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from manyheads.core.errors import ManyHeadsError, SubjectError
+from manyheads.core.weights import HeadWeights
+from manyheads.verify.specs import ParamSpec, Spec
+from manyheads.verify.weight_reader import Pair, WeightReader, attribute
+
+__all__ = ["Located", "attribute", "locate"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Located:
+    """Weights found in a subject."""
+
+    heads: HeadWeights | None
+    """Per-head matrices, None where there are no projections."""
+    tensors: dict[str, Tensor]
+    """The subject's own tensors by the names they were found under."""
+    has_out: bool
+    """Whether there is an output projection."""
+    reads_slices: bool = False
+    """Whether the per-head layers are only as wide as a slice of the input, undeclared."""
+    shared: bool = False
+    """Whether every head's layers are the same object."""
+
+
+def _without_kernel(weight: Tensor) -> Tensor:
+    """A convolution of kernel size one as a matrix."""
+    while weight.dim() > 2 and weight.shape[-1] == 1:
+        weight = weight[..., 0]
+    return weight
+
+
+def _rows(
+    weight: Tensor, bias: Tensor | None, heads: int, what: str
+) -> tuple[Tensor, Tensor | None]:
+    """(heads*d, in) and (heads*d,) into (heads, in, d) and (heads, d)."""
+    weight = _without_kernel(weight)
+    if weight.dim() != 2 or weight.shape[0] % heads:
+        raise SubjectError(
+            f"params.{what} has shape {tuple(weight.shape)}, not divisible into {heads} heads"
+        )
+    split = None if bias is None else bias.unflatten(0, (heads, -1))
+    return weight.unflatten(0, (heads, -1)).mT, split
+
+
+def _out(reader: WeightReader, spec: Spec) -> Pair | None:
+    """Output projection as (H, v, D) and (D,)."""
+    if "o" not in reader.params.names:
+        return None
+    if "{h}" in reader.params.names["o"]:
+        parts = [reader.pair("o", h) for h in range(spec.heads)]
+        biases = [b for _, b in parts if b is not None]
+        return torch.stack([w.T for w, _ in parts]), torch.stack(biases).sum(0) if biases else None
+    weight, bias = reader.pair("o")
+    weight = _without_kernel(weight)
+    layout = reader.params.layout
+    if layout == "per_head_tensors" and weight.dim() == 3:
+        return weight, bias
+    if weight.dim() != 2:
+        raise SubjectError(f"params.o has shape {tuple(weight.shape)}, expected two axes")
+    rows = weight if layout == "in_out" or reader.is_in_out else weight.T  # (H*v, D)
+    if rows.shape[0] % spec.heads:
+        raise SubjectError(
+            f"params.o has shape {tuple(weight.shape)}, not divisible into {spec.heads} heads"
+        )
+    if layout == "head_minor":
+        return rows.unflatten(0, (-1, spec.heads)).transpose(0, 1), bias
+    return rows.unflatten(0, (spec.heads, -1)), bias
+
+
+def _separate(reader: WeightReader, spec: Spec) -> list[Pair]:
+    counts = {"q": spec.heads, "k": spec.kv_heads, "v": spec.kv_heads}
+    found = []
+    for kind, heads in counts.items():
+        weight, bias = reader.pair(kind)
+        layout = reader.params.layout
+        if layout == "in_out":
+            weight = weight.T
+        if layout == "head_minor":
+            rows = weight.unflatten(0, (-1, heads)).transpose(0, 1)  # (heads, d, in)
+            found.append((rows.mT, None if bias is None else bias.unflatten(0, (-1, heads)).T))
+        else:
+            found.append(_rows(weight, bias, heads, kind))
+    return found
+
+
+def _packed(reader: WeightReader, spec: Spec) -> list[Pair]:
+    weight, bias = reader.pair("qkv")
+    weight = _without_kernel(weight)
+    sizes = {"q": spec.heads * spec.d, "k": spec.kv_heads * spec.d, "v": spec.kv_heads * spec.dv}
+    widths = [sizes[kind] for kind in reader.params.order]
+    if weight.shape[0] != sum(widths) and weight.shape[1] == sum(widths):
+        weight, reader.is_in_out = weight.T, True
+    if weight.shape[0] != sum(widths):
+        raise SubjectError(
+            f"params.qkv has shape {tuple(weight.shape)}, expected {sum(widths)} rows"
+        )
+    parts = dict(zip(reader.params.order, weight.split(widths), strict=True))
+    biases = {} if bias is None else dict(zip(reader.params.order, bias.split(widths), strict=True))
+    counts = {"q": spec.heads, "k": spec.kv_heads, "v": spec.kv_heads}
+    return [_rows(parts[kind], biases.get(kind), heads, "qkv") for kind, heads in counts.items()]
+
+
+def _packed_per_head(reader: WeightReader, spec: Spec) -> list[Pair]:
+    weight, bias = reader.pair("qkv")
+    widths = [spec.d, spec.d, spec.dv]
+    if weight.shape[0] != spec.heads * sum(widths):
+        raise SubjectError(
+            f"params.qkv has shape {tuple(weight.shape)}, expected {spec.heads * sum(widths)} rows"
+        )
+    parts = weight.unflatten(0, (spec.heads, -1)).split(widths, dim=1)  # (H, width, in)
+    biases = (
+        [None] * 3
+        if bias is None
+        else list(bias.unflatten(0, (spec.heads, -1)).split(widths, dim=1))
+    )
+    return [(part.mT, b) for part, b in zip(parts, biases, strict=True)]
+
+
+def _packed_kv(reader: WeightReader, spec: Spec) -> list[Pair]:
+    weight, bias = reader.pair("kv")
+    widths = [spec.kv_heads * spec.d, spec.kv_heads * spec.dv]
+    if weight.shape[0] != sum(widths):
+        raise SubjectError(
+            f"params.kv has shape {tuple(weight.shape)}, expected {sum(widths)} rows"
+        )
+    parts = list(weight.split(widths))
+    biases = [None] * 2 if bias is None else list(bias.split(widths))
+    if reader.params.order == "vk":
+        if widths[0] != widths[1]:
+            raise SubjectError("params.order ('vk') needs keys and values of one width")
+        parts, biases = parts[::-1], biases[::-1]
+    rest = [_rows(p, b, spec.kv_heads, "kv") for p, b in zip(parts, biases, strict=True)]
+    return [_rows(*reader.pair("q"), spec.heads, "q"), *rest]
+
+
+def _per_head_modules(reader: WeightReader, spec: Spec) -> list[Pair]:
+    counts = {"q": spec.heads, "k": spec.kv_heads, "v": spec.kv_heads}
+    found: list[Pair] = []
+    for kind, heads in counts.items():
+        parts = [reader.pair(kind, h) for h in range(heads)]
+        weights = [w[..., 0] if w.dim() == 3 else w for w, _ in parts]
+        biases = [b for _, b in parts if b is not None]
+        found.append(
+            (torch.stack(weights).mT, torch.stack(biases) if len(biases) == heads else None)
+        )
+    return found
+
+
+def _widen_slices(pairs: list[Pair], width: int) -> list[Pair]:
+    """Matrices that read only their slice of the input, as matrices of the full width."""
+    widened: list[Pair] = []
+    for weight, bias in pairs:
+        heads, rows, columns = weight.shape
+        full = weight.new_zeros(heads, width, columns)
+        index = torch.arange(heads)[:, None] * (width // heads) + torch.arange(rows)
+        full = full.scatter(1, index[..., None].expand(-1, -1, columns), weight)
+        widened.append((full, bias))
+    return widened
+
+
+def _per_head_tensors(reader: WeightReader, spec: Spec) -> list[Pair]:
+    return [reader.pair(kind) for kind in "qkv"]
+
+
+def _mha(
+    root: object, params: ParamSpec, spec: Spec
+) -> tuple[list[Pair], Pair | None, dict[str, Tensor]]:
+    path = params.names.get("module", "")
+    module = attribute(root, path)
+    if not isinstance(module, nn.MultiheadAttention):
+        raise SubjectError(f"params.module ({path!r}) is no nn.MultiheadAttention")
+    packed, bias = _tensor(module, "in_proj_weight"), _tensor(module, "in_proj_bias")
+    if packed is not None:
+        weights = list(packed.chunk(3))
+    else:
+        weights = [module.q_proj_weight, module.k_proj_weight, module.v_proj_weight]
+    biases = [None] * 3 if bias is None else list(bias.chunk(3))
+    pairs = [_rows(w, b, spec.heads, "mha") for w, b in zip(weights, biases, strict=True)]
+    prefix = f"{path}." if path else ""
+    named: dict[str, Tensor] = {prefix + n: tensor for n, tensor in module.named_parameters()}
+    out: Tensor = module.out_proj.weight.T.unflatten(0, (spec.heads, -1))
+    return pairs, (out, module.out_proj.bias), named
+
+
+def _tensor(module: nn.Module, name: str) -> Tensor | None:
+    """A parameter that may be missing, though torch annotates it as present."""
+    found: Tensor | None = getattr(module, name)
+    return found
+
+
+_READERS: dict[str, Callable[[WeightReader, Spec], list[Pair]]] = {
+    "separate": _separate,
+    "in_out": _separate,
+    "head_minor": _separate,
+    "conv1x1": _separate,
+    "packed": _packed,
+    "packed_per_head": _packed_per_head,
+    "packed_kv": _packed_kv,
+    "per_head_modules": _per_head_modules,
+    "slices": _per_head_modules,
+    "per_head_tensors": _per_head_tensors,
+    "args": _separate,
+}
+
+
+def _are_shared(root: object, params: ParamSpec, spec: Spec) -> bool:
+    """Whether the per-head paths of one kind all lead to the same object."""
+    counts = {"q": spec.heads, "k": spec.kv_heads, "v": spec.kv_heads}
+    for kind, heads in counts.items():
+        path = params.names.get(kind, "")
+        if heads > 1 and "{h}" in path:
+            found = {id(attribute(root, path.replace("{h}", str(h)))) for h in range(heads)}
+            if len(found) == 1:
+                return True
+    return False
+
+
+def locate(root: object, params: ParamSpec, spec: Spec) -> Located:
+    """Find the weights of a built subject by their declared names.
+
+    Args:
+        root: the module, or for `args` a namespace of the call's weight arguments.
+        params: where they are.
+        spec: the declared sizes.
+
+    Raises:
+        SubjectError: a name leads nowhere, or sizes do not fit the declaration.
+    """
+    if params.layout == "identity":
+        return Located(heads=None, tensors={}, has_out=False)
+    reader = WeightReader(root, params)
+    out: Pair | None
+    if params.layout == "mha":
+        pairs, out, reader.tensors = _mha(root, params, spec)
+    else:
+        pairs, out = _READERS[params.layout](reader, spec), _out(reader, spec)
+    is_narrow = spec.heads > 1 and all(w.shape[1] * spec.heads == spec.width for w, _ in pairs)
+    if is_narrow:
+        pairs = _widen_slices(_one_for_all(pairs, spec), spec.width)
+    return Located(
+        heads=_assemble(pairs, out, spec),
+        tensors=reader.tensors,
+        has_out=out is not None,
+        reads_slices=is_narrow and params.layout != "slices",
+        shared=_are_shared(root, params, spec),
+    )
+
+
+def _one_for_all(pairs: list[Pair], spec: Spec) -> list[Pair]:
+    """One small layer serves every slice where it is only one head wide."""
+    made: list[Pair] = []
+    for weight, bias in pairs:
+        if weight.shape[0] * weight.shape[2] == spec.d and weight.shape[0] > 1:
+            weight, bias = (
+                weight.transpose(0, 1).flatten(1)[None],
+                None if bias is None else bias.flatten()[None],
+            )
+            weight = weight.expand(spec.heads, -1, -1)
+            bias = None if bias is None else bias.expand(spec.heads, -1)
+        made.append((weight, bias))
+    return made
+
+
+def _assemble(pairs: list[Pair], out: Pair | None, spec: Spec) -> HeadWeights:
+    (w_q, b_q), (w_k, b_k), (w_v, b_v) = pairs
+    w_o: Tensor
+    b_o: Tensor | None
+    if out is None:
+        w_o, b_o = w_q.new_zeros(w_q.shape[0], w_v.shape[2], w_q.shape[1]), None  # never used
+    else:
+        w_o, b_o = out
+    try:
+        return HeadWeights(w_q=w_q, w_k=w_k, w_v=w_v, w_o=w_o, b_q=b_q, b_k=b_k, b_v=b_v, b_o=b_o)
+    except ManyHeadsError as error:
+        raise SubjectError(f"params do not fit the declared sizes: {error}") from error

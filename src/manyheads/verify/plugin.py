@@ -1,0 +1,117 @@
+"""A pytest plugin: attention under test without a line of test code.
+
+`pytest --manyheads FILE.py:NAME` adds one test for each subject to what pytest collects. A run that
+does not ask for it loads neither torch nor any check.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manyheads.core.errors import ManyHeadsError, SubjectError
+from manyheads.verify.subject import Subject
+
+
+class NotSoundError(Exception):
+    """A subject that is faulty or could not be judged; its text is the report."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options; each of the first three adds subjects."""
+    group = parser.getgroup("manyheads", "attention under test (runs the code of the subjects)")
+    add = group.addoption
+    add("--manyheads", action="append", metavar="FILE.py:NAME", help="judge this attention")
+    add("--manyheads-subject", action="append", metavar="FILE", help="judge this subject file")
+    add("--manyheads-subjects", action="append", metavar="FILE", help="judge all of a manifest")
+    add("--manyheads-embed-dim", type=int, metavar="N", help="embed_dim of --manyheads")
+    add("--manyheads-num-heads", type=int, metavar="N", help="num_heads of --manyheads")
+    add("--manyheads-time-limit", type=float, default=60.0, metavar="S", help="seconds a subject")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Put a test for each subject before all others."""
+    names = ("manyheads", "manyheads_subject", "manyheads_subjects")
+    if any(config.getoption(name) for name in names):
+        added = _subject_items(session, config)
+        report = pytest.CollectReport("manyheads", "passed", None, [*added])
+        session.ihook.pytest_collectreport(report=report)  # so that they are counted
+        items[:0] = added
+
+
+def _subject_items(session: pytest.Session, config: pytest.Config) -> list[pytest.Item]:
+    try:
+        subjects = _subjects(config)
+    except ManyHeadsError as error:
+        raise pytest.UsageError(str(error)) from error
+    found: list[pytest.Item] = []
+    for index, subject in enumerate(subjects):
+        name = _name(subject, index)
+        node_id = f"manyheads::{name}"
+        item = SubjectItem.from_parent(session, name=name, nodeid=node_id, subject=subject)
+        found.append(item)
+    return found
+
+
+def _subjects(config: pytest.Config) -> list[Subject | SubjectError]:
+    from manyheads.verify.declared import subject_from_declared
+    from manyheads.verify.subject import read_manifest, read_subject
+
+    folder = config.invocation_params.dir
+    declared = {
+        name: config.getoption(f"manyheads_{name}")
+        for name in ("embed_dim", "num_heads")
+        if config.getoption(f"manyheads_{name}") is not None
+    }
+    targets = config.getoption("manyheads") or []
+    found: list[Subject | SubjectError] = [
+        subject_from_declared(target, declared, folder=folder) for target in targets
+    ]
+    found += [read_subject(folder / path) for path in config.getoption("manyheads_subject") or []]
+    for path in config.getoption("manyheads_subjects") or []:
+        found += read_manifest(folder / path)
+    return found
+
+
+def _name(subject: Any, index: int) -> str:  # noqa: ANN401 - a subject or an error
+    name = getattr(subject, "id", None) or getattr(subject, "target", f"subject {index + 1}")
+    return str(name).encode("unicode_escape").decode("ascii")
+
+
+class SubjectItem(pytest.Item):
+    """The test of one subject, in a process of its own."""
+
+    def __init__(self, *, subject: Subject | SubjectError, **rest: Any) -> None:  # noqa: ANN401
+        super().__init__(**rest)
+        self.subject = subject
+
+    def runtest(self) -> None:
+        """Judge it.
+
+        Raises:
+            NotSoundError: it is faulty or could not be judged.
+        """
+        from manyheads.verify.batch import verify_subjects
+        from manyheads.verify.isolation import Limits
+
+        limits = Limits(seconds=self.config.getoption("manyheads_time_limit"))
+        report = verify_subjects([self.subject], limits=limits)[0]
+        if not report.is_sound:
+            raise NotSoundError(str(report))
+
+    def repr_failure(
+        self,
+        excinfo: pytest.ExceptionInfo[BaseException],
+        style: Any = None,  # noqa: ANN401 - pytest's own
+    ) -> Any:  # noqa: ANN401 - pytest's own
+        """The report instead of a traceback."""
+        if isinstance(excinfo.value, NotSoundError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Where it stands in lists of tests."""
+        return self.path, None, f"manyheads: {self.name}"

@@ -1,0 +1,285 @@
+"""Runs the checks on a subject, has the observations diagnosed, and writes the report."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from manyheads.core.errors import SubjectError
+from manyheads.core.weights import HeadWeights
+from manyheads.faults.catalogue import FAULT_KINDS
+from manyheads.verify.calling import prepared
+from manyheads.verify.checks.behaviour import check_dependence
+from manyheads.verify.checks.caching import check_second_sequence
+from manyheads.verify.checks.dropout import check_dropout
+from manyheads.verify.checks.extremes import check_half_range, check_large_inputs
+from manyheads.verify.checks.gradients import check_gradients, check_registration, check_sharing
+from manyheads.verify.checks.masking import check_empty_rows
+from manyheads.verify.checks.parity import check_values
+from manyheads.verify.checks.precision import check_half, check_long_rows
+from manyheads.verify.checks.shapes import (
+    check_size_one,
+    check_strides,
+    check_unbatched,
+    expected_shape,
+)
+from manyheads.verify.checks.state import check_inputs_kept, check_masks_kept, check_repeatable
+from manyheads.verify.checks.weights import check_returned_weights, check_weights_state
+from manyheads.verify.context import Check, Context, relative_gap
+from manyheads.verify.explain import explain_values
+from manyheads.verify.findings import Finding, Verdict, found
+from manyheads.verify.parameters import Located
+from manyheads.verify.problems import ProblemMaker
+from manyheads.verify.report import VerifyReport
+from manyheads.verify.subject import CallSpec, Spec, Subject
+
+FIRST: tuple[Check, ...] = (
+    check_repeatable,
+    check_registration,
+    check_sharing,
+    check_inputs_kept,
+    check_masks_kept,
+)
+"""Checks that come before values are compared."""
+LATER: tuple[Check, ...] = (
+    check_size_one,
+    check_unbatched,
+    check_strides,
+    check_returned_weights,
+    check_weights_state,
+    check_empty_rows,
+    check_dropout,
+    check_gradients,
+    check_second_sequence,
+    check_half,
+    check_long_rows,
+    check_half_range,
+    check_large_inputs,
+    check_dependence,
+)
+"""Checks that come after."""
+
+Inference = tuple[Subject, dict[str, Any]]
+
+
+def completed(subject: Subject) -> Subject:
+    """Fill in what a declaration may leave out, by the defaults of the form."""
+    spec, call = subject.spec, subject.call
+    if spec.num_heads is None:
+        raise SubjectError("spec.num_heads is missing: declare it, it cannot be read off")
+    if spec.embed_dim is None and spec.head_dim is None:
+        raise SubjectError("spec.embed_dim is missing: declare it, it cannot be read off")
+    call = replace(
+        call,
+        form=call.form or "self",
+        layout=call.layout or "BTE",
+        masks=call.masks or (),
+        returns=call.returns or "out",
+    )
+    return replace(subject, spec=spec, call=call)
+
+
+def undetermined(
+    subject: Subject, why: str, seconds: float = 0.0, inferred: dict[str, Any] | None = None
+) -> VerifyReport:
+    """The report of a subject that could not be judged."""
+    finding = found(
+        None, "runs", why, severity="warning", fix="declare how the subject is built and called"
+    )
+    return VerifyReport(
+        id=subject.id,
+        target=subject.target,
+        verdict="undetermined",
+        inferred=inferred or {},
+        findings=(finding,),
+        checks=(),
+        seconds=seconds,
+    )
+
+
+def verify(
+    made: nn.Module | Callable[..., Any], subject: Subject, inferred: dict[str, Any] | None = None
+) -> VerifyReport:
+    """Judge a built subject.
+
+    Args:
+        made: the module or function; a module is copied, never changed.
+        subject: what is declared of it, completed by inference where needed.
+        inferred: what was inferred, for the report.
+
+    Returns:
+        The report; trouble with the subject becomes the verdict `undetermined`.
+    """
+    start, state = time.perf_counter(), torch.random.get_rng_state()
+    inferred = dict(inferred or {})
+    notes = inferred.pop("notes", [])
+    strict = subject.params is not None and "params" not in inferred
+    try:
+        subject = completed(subject)
+        ctx = _context(made, subject, strict)
+        problem = _first_call(ctx)
+        if problem is not None:
+            return replace(problem, seconds=time.perf_counter() - start, inferred=inferred)
+        _run_checks(ctx)
+        _add_notes(ctx, notes)
+    except SubjectError as error:
+        return undetermined(subject, str(error), time.perf_counter() - start, inferred)
+    finally:
+        torch.random.set_rng_state(state)
+    return _report(ctx, inferred, time.perf_counter() - start)
+
+
+def _add_notes(ctx: Context, notes: list[dict[str, Any]]) -> None:
+    """What inference found legal but unusual, unless something worse is the matter."""
+    if not any(finding.severity == "error" for finding in ctx.findings):
+        known = {finding.fault for finding in ctx.findings}
+        fresh = [note for note in notes if note["fault"] not in known]
+        ctx.findings += [found(n["fault"], "inference", n["says"], severity="note") for n in fresh]
+
+
+def _context(made: nn.Module | Callable[..., Any], subject: Subject, strict: bool) -> Context:
+    callee = prepared(made, subject)
+    located = callee.located()
+    return Context(
+        subject=subject,
+        callee=callee,
+        maker=ProblemMaker(subject, located),
+        located=located,
+        strict=strict,
+    )
+
+
+def _first_call(ctx: Context) -> VerifyReport | None:
+    """See that the subject runs at all; falls back to float32 where it does not work in float64."""
+    problem = ctx.maker.plain()
+    outcome = ctx.put(problem)
+    if outcome.raised is not None:
+        other = ctx.callee.in_dtype(torch.float32)
+        with torch.no_grad():
+            again = other.call(problem)
+        if again.output is None:
+            return undetermined(ctx.subject, f"the call raises {outcome.raised}")
+        ctx.callee, ctx.tolerance, outcome = other, 3e-5, again
+        ctx.located = other.located()
+        ctx.maker = ProblemMaker(ctx.subject, _as_float64(ctx.located))
+    assert outcome.output is not None
+    have, want = tuple(outcome.output.shape), expected_shape(ctx, problem)
+    if have != want:
+        finding = found(
+            None,
+            "shapes",
+            f"the output has shape {have}, expected {want}",
+            fix="look at how heads are merged",
+        )
+        ctx.failed("shapes", finding)
+        return _report(ctx, {}, 0.0)
+    ctx.passed("shapes", f"an input of shape {tuple(problem.x_q.shape)} gives {have}")
+    if not outcome.output.is_floating_point() or not torch.isfinite(outcome.output).any():
+        ctx.failed("finite", _no_numbers(outcome.output))
+        return _report(ctx, {}, 0.0)
+    _judge_inner_precision(ctx)
+    return None
+
+
+def _no_numbers(output: Tensor) -> Finding:
+    """A finding for an output that holds no usable number at all."""
+    if not output.is_floating_point():
+        says = f"the output is of {output.dtype}: attention gives floating-point numbers"
+        return found(None, "finite", says, fix="return the weighted sums as they are")
+    says = "the output is not finite: every number is NaN or infinite for ordinary input"
+    return found(None, "finite", says, fix="look for a division by zero or a row without keys")
+
+
+def _as_float64(located: Located | None) -> Located | None:
+    if located is None or located.heads is None:
+        return located
+    heads = HeadWeights(**{n: t.detach().double() for n, t in located.heads.tensors().items()})
+    return replace(located, heads=heads)
+
+
+def _judge_inner_precision(ctx: Context) -> None:
+    """Where a narrower step inside is declared or plain to see, compare at that precision."""
+    declared = {"float32": 3e-5, "bfloat16": 0.05, "float16": 6e-3}.get(
+        ctx.subject.spec.compute_dtype or ""
+    )
+    if declared is not None:
+        ctx.tolerance = max(ctx.tolerance, declared)
+        return
+    if ctx.located is None or ctx.tolerance > 1e-9:
+        return
+    gaps = []
+    for seed in (1, 2):
+        problem = ctx.maker.plain(2, 6, seed=seed)
+        outcome = ctx.put(problem)
+        if outcome.output is None:
+            return
+        gaps.append(relative_gap(outcome.output, ctx.answer(problem).output))
+    if 1e-11 < max(gaps) < 3e-6:
+        ctx.tolerance = 3e-5
+        says = (
+            f"values agree with the formula to {max(gaps):.2g} only: there is a float32 step "
+            "inside, though the input is float64"
+        )
+        ctx.failed(
+            "inner precision",
+            found(None, "inner precision", says, severity="note", gap=max(gaps)),
+            max(gaps),
+        )
+
+
+def _run_checks(ctx: Context) -> None:
+    for check in FIRST:
+        check(ctx)
+    if any(f.fault in ("dropout-in-eval", "state-mutated") for f in ctx.findings):
+        ctx.skipped("values", "the same input gives other outputs call after call")
+        return
+    check_values(ctx)
+    explain_values(ctx)
+    for check in LATER:
+        check(ctx)
+
+
+def _with_fix(finding: Finding) -> Finding:
+    if finding.fix or finding.fault is None:
+        return finding
+    return replace(finding, fix=FAULT_KINDS[finding.fault].fix)
+
+
+_RANK = {"error": 0, "warning": 1, "note": 2}
+
+
+def _report(ctx: Context, inferred: dict[str, Any], seconds: float) -> VerifyReport:
+    findings = sorted(
+        map(_with_fix, _without_repeats(ctx.findings)), key=lambda f: _RANK[f.severity]
+    )
+    verdict: Verdict = "faulty" if any(f.severity == "error" for f in findings) else "sound"
+    compared = any(r.status == "passed" and r.name in ("values", "dependence") for r in ctx.results)
+    unexplained = any(f.severity == "warning" and f.check == "values" for f in findings)
+    if verdict == "sound" and (unexplained or not (compared or findings)):
+        verdict = "undetermined"
+    return VerifyReport(
+        id=ctx.subject.id,
+        target=ctx.subject.target,
+        verdict=verdict,
+        inferred=inferred,
+        findings=tuple(findings),
+        checks=tuple(ctx.results),
+        seconds=seconds,
+    )
+
+
+def _without_repeats(findings: list[Finding]) -> list[Finding]:
+    kept: list[Finding] = []
+    for finding in findings:
+        if not any(
+            k.fault == finding.fault and k.severity == finding.severity and finding.fault
+            for k in kept
+        ):
+            kept.append(finding)
+    return kept
+
+
+__all__ = ["CallSpec", "Spec", "completed", "undetermined", "verify"]
