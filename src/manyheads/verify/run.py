@@ -19,6 +19,7 @@ from manyheads.verify.checks.extremes import check_half_range, check_large_input
 from manyheads.verify.checks.gradients import check_gradients, check_registration, check_sharing
 from manyheads.verify.checks.masking import check_empty_rows
 from manyheads.verify.checks.parity import check_values
+from manyheads.verify.checks.paths import check_autocast, check_hidden_content
 from manyheads.verify.checks.precision import check_half, check_long_rows
 from manyheads.verify.checks.shapes import (
     check_size_one,
@@ -51,12 +52,14 @@ LATER: tuple[Check, ...] = (
     check_returned_weights,
     check_weights_state,
     check_empty_rows,
+    check_hidden_content,
     check_dropout,
     check_gradients,
     check_second_sequence,
     check_half,
     check_long_rows,
     check_half_range,
+    check_autocast,
     check_large_inputs,
     check_dependence,
 )
