@@ -12,7 +12,8 @@ from manyheads.attention.problem import Problem
 from manyheads.faults import Variant
 from manyheads.faults.places import OtherRotary
 from manyheads.faults.scaling import OtherScale
-from manyheads.verify.diagnose import Observation, all_variants, fits, relative_gap, right_answer
+from manyheads.verify.context import RIGHT
+from manyheads.verify.diagnose import Observation, all_variants, fits, relative_gap
 from tests.factories import annotations_unchecked
 from tests.faults.problems import STANDARD, key_mask, problem_of
 
@@ -68,7 +69,7 @@ def test_passing_observations_rule_readings_out() -> None:
 
 def test_nothing_fits_what_no_reading_gives() -> None:
     problem = STANDARD["plain"]
-    shifted = Observation(problem=problem, output=right_answer(problem) + 0.01)
+    shifted = Observation(problem=problem, output=RIGHT.run(problem).output + 0.01)
     with annotations_unchecked():
         assert fits([shifted], [], TOLERANCE) == []
 

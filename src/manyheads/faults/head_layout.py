@@ -81,10 +81,6 @@ def _merge_id(memory: str, read: str) -> str:
     return "view-used-as-transpose" if _is_exchange(memory, read) else "merge-by-view"
 
 
-def _takes_heads_apart(layout: str, p: Problem) -> bool:
-    return p.layout == layout and p.weights is not None
-
-
 def _only(layout: str) -> Callable[[Problem], bool]:
     return lambda p: p.layout == layout and p.weights is not None
 

@@ -185,24 +185,6 @@ class ShiftedPositions(OtherRotary):
         return self.rotate(q, p.rotary, start), self.rotate(k, p.rotary, self.key_shift)
 
 
-class NoPositions(Pipeline):
-    """Positions are left out."""
-
-    def turn(self, p: Problem, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Nothing is turned."""
-        return q, k
-
-    def turn_piece(
-        self, p: Problem, q: Tensor, k: Tensor, start: int, stop: int
-    ) -> tuple[Tensor, Tensor]:
-        """Nothing is turned."""
-        return q[:, :, start:stop], k[:, :, :stop]
-
-    def add_bias(self, p: Problem, scores: Tensor) -> Tensor:
-        """Nothing is added."""
-        return scores
-
-
 def _has_rotary(p: Problem) -> bool:
     return p.rotary is not None
 

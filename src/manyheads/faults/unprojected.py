@@ -62,10 +62,6 @@ def _transposed(names: str) -> Change:
     return change
 
 
-def _each_head_transposed(names: str) -> Change:
-    return lambda w: replace(w, **{f"w_{n}": getattr(w, f"w_{n}").mT for n in names})
-
-
 def _can_transpose(names: str) -> Callable[[Problem], bool]:
     return lambda p: all(_fits_unprojected(name)(p) for name in names)
 

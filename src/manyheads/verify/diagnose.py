@@ -27,8 +27,6 @@ from manyheads.faults import (
 )
 from manyheads.faults.variant import Variant
 
-_RIGHT = Pipeline()
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Observation:
@@ -88,12 +86,6 @@ def relative_gap(actual: Tensor, expected: Tensor) -> float:
     return float((have - want).abs().max()) / (size if size > 0 else 1.0)
 
 
-def right_answer(problem: Problem) -> Tensor:
-    """The output by the formula."""
-    with torch.no_grad():
-        return _RIGHT.run(problem).output
-
-
 def _answer(variant: Variant, problem: Problem) -> Tensor | None:
     if not variant.applies(problem):
         return None
@@ -102,11 +94,6 @@ def _answer(variant: Variant, problem: Problem) -> Tensor | None:
             return variant.pipeline.run(problem).output
     except (RuntimeError, IndexError, ValueError):
         return None  # the reading makes no sense for these sizes
-
-
-def _is_visible(answer: Tensor, problem: Problem, tolerance: float) -> bool:
-    """Whether the reading differs from the formula here at all."""
-    return relative_gap(answer, right_answer(problem)) > tolerance
 
 
 def _fit(

@@ -9,13 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Problem
 from manyheads.core.config import Rotary
 from manyheads.core.errors import ManyHeadsError
 from manyheads.faults.scaling import candidates
 from manyheads.verify.calling import Callee
-from manyheads.verify.context import relative_gap
+from manyheads.verify.context import RIGHT, relative_gap
 from manyheads.verify.infer_names import GUESSES, Stranger
 from manyheads.verify.infer_params import Reading
 from manyheads.verify.parameters import Located, locate
@@ -23,7 +22,6 @@ from manyheads.verify.problems import ProblemMaker
 from manyheads.verify.subject import Spec, Subject
 
 _SECONDS = 1.5
-_RIGHT = Pipeline()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +206,7 @@ def _gap(reading: Reading, weights: Located, subject: Subject, observed: list[Ob
             problem = maker.plain(given.batch, given.x_q.shape[-2], given.x_k.shape[-2], seed=0)
             problem = replace(problem, x_q=given.x_q, x_k=given.x_k, x_v=given.x_v)
             with torch.no_grad():
-                expected = _RIGHT.run(problem).output
+                expected = RIGHT.run(problem).output
         except (RuntimeError, ManyHeadsError, ValueError, IndexError):
             return float("inf")
         worst = max(worst, relative_gap(one.output, expected))

@@ -7,11 +7,10 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import GivenMask, Problem
 from manyheads.faults.variant import Variant
 from manyheads.verify.calling import Callee
-from manyheads.verify.context import relative_gap
+from manyheads.verify.context import RIGHT, relative_gap
 from manyheads.verify.diagnose import all_variants
 from manyheads.verify.infer_doubt import explaining
 from manyheads.verify.infer_form import free_sizes
@@ -20,7 +19,6 @@ from manyheads.verify.parameters import Located
 from manyheads.verify.problems import ProblemMaker
 from manyheads.verify.subject import MaskSpec, Subject
 
-_RIGHT = Pipeline()
 _OTHERS = ("context", "memory", "encoder", "cross", "mem_")
 _PADDING = ("pad", "key", "context", "memory", "valid", "input_mask", "len")
 
@@ -212,7 +210,7 @@ def _parity(
         outcome = callee.call(problem)
         if outcome.output is None:
             return None
-        output, expected = outcome.output, _RIGHT.run(problem).output
+        output, expected = outcome.output, RIGHT.run(problem).output
         if output.shape != expected.shape:
             return None
         if only_visible:
