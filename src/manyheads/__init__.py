@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from manyheads.core.trace import AttentionTrace
     from manyheads.core.weights import HeadWeights
     from manyheads.layouts.torch_mha import from_torch, to_torch
+    from manyheads.study.plan_files import plan
+    from manyheads.study.run import run_study
     from manyheads.verify.api import check
     from manyheads.verify.report import VerifyReport
     from manyheads.worksheets import worksheet, worksheet_names
@@ -32,6 +34,8 @@ _HOMES = {
     "VerifyReport": "manyheads.verify.report",
     "check": "manyheads.verify.api",
     "from_torch": "manyheads.layouts.torch_mha",
+    "plan": "manyheads.study.plan_files",
+    "run_study": "manyheads.study.run",
     "to_torch": "manyheads.layouts.torch_mha",
     "worksheet": "manyheads.worksheets",
     "worksheet_names": "manyheads.worksheets",
@@ -52,6 +56,8 @@ __all__ = [
     "__version__",
     "check",
     "from_torch",
+    "plan",
+    "run_study",
     "to_torch",
     "worksheet",
     "worksheet_names",

@@ -14,6 +14,10 @@ PRINTED = {
     "weights": "manyheads, without weights",
     "cache": "recomputed",
     "startup": "import manyheads",
+    "training": "plain recipe",
+    "recipes": "own recipe",
+    "generation": "full recompute",
+    "smoke": "of the bar",
 }
 
 

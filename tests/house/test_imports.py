@@ -13,6 +13,8 @@ TORCHLESS = [
     "import manyheads.worksheets.exact",
     "import manyheads.core.config",
     "import manyheads.core.errors",
+    "import manyheads.models.gpt_config",
+    "import manyheads.data.stories",
 ]
 TORCHLESS_COMMANDS = [
     "--help",
@@ -21,6 +23,9 @@ TORCHLESS_COMMANDS = [
     "worksheet list",
     "worksheet show two-routes",
     "worksheet solve two-routes --exact",
+    "study plans",
+    "generate --help",
+    "export onnx --help",
 ]
 
 
@@ -57,6 +62,15 @@ def test_torch_is_not_loaded_by_the_command(arguments: str) -> None:
 
 def test_loading_torch_is_noticed() -> None:
     assert loads_torch("import torch")
+
+
+def test_studies_are_imported_without_plotting_statistics_or_launching() -> None:
+    heavy = ("matplotlib", "scipy", "lightning_fabric", "tensorboard", "pyarrow", "onnx")
+    code = f"import sys, manyheads.study; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:

@@ -11,11 +11,11 @@ OUTSIDE_CLI = [path for path in python_files("src") if PACKAGE / "cli" not in pa
 
 
 def output_writes(tree: ast.AST) -> list[int]:
-    """The lines that print, or that name standard output."""
+    """The lines that print, or that name our own standard output (not that of a child)."""
     lines = []
     for node in ast.walk(tree):
         is_print = isinstance(node, ast.Name) and node.id == "print"
-        is_stream = isinstance(node, ast.Attribute) and node.attr == "stdout"
+        is_stream = isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.stdout"
         if is_print or is_stream:
             lines.append(node.lineno)
     return lines

@@ -33,6 +33,13 @@ COMMANDS = (
     LazyCommand(
         "check", "manyheads.cli.check", "check", "Judge an attention module, and name its fault."
     ),
+    LazyCommand("study", "manyheads.cli.study", "study", "Train and compare models by a plan."),
+    LazyCommand(
+        "generate", "manyheads.cli.generate", "generate", "Continue a story with a small model."
+    ),
+    LazyCommand(
+        "export", "manyheads.cli.export", "export", "Write a model as a file for other programs."
+    ),
     LazyCommand("serve", "manyheads.cli.page", "serve", "Serve the page on this computer."),
     LazyCommand("site", "manyheads.cli.page", "site", "Write the page as a folder of files."),
 )

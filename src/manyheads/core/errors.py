@@ -39,3 +39,15 @@ class TraceError(ManyHeadsError, ValueError):
 
 class LabError(ManyHeadsError, ValueError):
     """A part or experiment that the lab does not have, or a number printed without an assertion."""
+
+
+class DataError(ManyHeadsError, ValueError):
+    """Text that cannot be read, tokenised or split as asked."""
+
+
+class PlanError(ManyHeadsError, ValueError):
+    """A study plan that is incomplete, contradictory or not the one that was frozen."""
+
+
+class StudyError(ManyHeadsError, ValueError):
+    """A study that cannot go on: a damaged state, changed data, or a loss that is no number."""

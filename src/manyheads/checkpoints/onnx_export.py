@@ -1,0 +1,230 @@
+"""ONNX files of the studies' models: written whole or not at all, and compared with PyTorch.
+
+A file has the inputs `tokens` (batch, T), int64, padded on the left with id 0, and, where the model
+has heads, `head_mask` (H), float32; its outputs are `logits` (batch, V) and, on request,
+`attn_weights` (batch, H, T).
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import Tensor, nn
+
+from manyheads.checkpoints.files import write_whole
+from manyheads.checkpoints.onnx_graph import Model, onnx_graph
+from manyheads.core.compare import difference
+from manyheads.core.errors import CheckpointError, ConfigError
+from manyheads.models.attention_lm import PAD_ID, AttentionLM
+from manyheads.models.mlp import FixedWindowMLP
+
+DEFAULT_OPSET = 17
+"""Any ONNX Runtime since 2022 reads it, in a browser too."""
+ALLOWED_GAP = 1e-4
+"""How far logits and weights, computed in float32, may be from PyTorch's."""
+_OPSETS = range(13, 22)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnnxFile:
+    """A file that was written."""
+
+    path: Path
+    """Where it is."""
+    size: int
+    """Its length in bytes."""
+    sha256: str
+    """Its hash."""
+    opset: int
+    """The version of the operators that it asks for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnnxGap:
+    """How far a file's results are from PyTorch's, as onnxruntime computes them on the CPU."""
+
+    logits: float
+    """Largest difference of any logit."""
+    attn_weights: float | None
+    """Largest difference of any weight; None where the file has no weights."""
+    num_windows: int
+    """How many windows were compared, on all logits each."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether both are within `ALLOWED_GAP`."""
+        return max(self.logits, self.attn_weights or 0.0) <= ALLOWED_GAP
+
+
+def export_onnx(
+    model: nn.Module,
+    path: Path,
+    *,
+    weights: bool = False,
+    opset: int = DEFAULT_OPSET,
+    metadata: Mapping[str, str] | None = None,
+) -> OnnxFile:
+    """Write a model as an ONNX file that computes in float32.
+
+    Args:
+        model: an `AttentionLM` or a `FixedWindowMLP`.
+        path: the file; one that is there is replaced.
+        weights: whether the attention weights are a result too.
+        opset: version of the operators, 13 to 21.
+        metadata: kept in the file, beside the model's sizes; for instance its name, the hash of
+            the checkpoint and the licence of the weights.
+
+    Raises:
+        CheckpointError: the file cannot be written, or the weights are no finite numbers.
+        ConfigError: another kind of model, weights of a model without heads, an unknown opset, or
+            the onnx package is not installed.
+    """
+    known = _checked_model(model, weights)
+    if isinstance(opset, bool) or opset not in _OPSETS:
+        span = f"{_OPSETS[0]} to {_OPSETS[-1]}"
+        raise ConfigError(f"opset ({opset}) must be from {span}: use {DEFAULT_OPSET}")
+    onnx, helper = needed("onnx", "export"), needed("onnx.helper", "export")
+    version = helper.make_opsetid("", opset)
+    proto = helper.make_model(
+        onnx_graph(known, weights),
+        opset_imports=[version],
+        ir_version=helper.find_min_ir_version_for([version]),
+        producer_name="manyheads",
+    )
+    helper.set_model_props(proto, _properties(known, metadata or {}))
+    onnx.checker.check_model(proto, full_check=True)
+    content = proto.SerializeToString(deterministic=True)
+    write_whole(path, content)
+    digest = hashlib.sha256(content).hexdigest()
+    return OnnxFile(path=path, size=len(content), sha256=digest, opset=opset)
+
+
+def onnx_gap(model: nn.Module, path: Path, *, num_windows: int = 256, seed: int = 0) -> OnnxGap:
+    """Compare a file with its model: random windows, padded and full, under several head masks.
+
+    Args:
+        model: what was written.
+        path: the file.
+        num_windows: how many windows; a fourth of them under each of four head masks.
+        seed: of windows and masks.
+
+    Raises:
+        CheckpointError: the file is not readable as ONNX, or is of another model.
+        ConfigError: another kind of model, or the onnxruntime package is not installed.
+        MismatchError: a result has another shape.
+    """
+    known = _checked_model(model, False)
+    run, worst = _runner(path), {"logits": 0.0}
+    generator = torch.Generator().manual_seed(seed)
+    for part in random_windows(known, num_windows, generator).chunk(4):
+        feeds = {"tokens": part}
+        if isinstance(known, AttentionLM):
+            feeds["head_mask"] = _random_mask(known, generator)
+        judge = _judge(known, feeds)
+        for name, values in run(feeds).items():
+            gap = difference(name, values, judge[name], allowed=0.0).largest
+            worst[name] = max(worst.get(name, 0.0), gap)
+    return OnnxGap(
+        logits=worst["logits"], attn_weights=worst.get("attn_weights"), num_windows=num_windows
+    )
+
+
+def random_windows(model: Model, count: int, generator: torch.Generator) -> Tensor:
+    """Windows of random ids, (B, T), with 0 to T - 1 ids of padding on the left; some have none.
+
+    Args:
+        model: the model, for the number of ids and the length.
+        count: B.
+        generator: where they are drawn from.
+    """
+    V, T = model.config.vocab_size, model.config.context
+    tokens = torch.randint(PAD_ID + 1, V, (count, T), generator=generator)
+    padding = torch.randint(-T // 2, T, (count, 1), generator=generator)
+    return tokens.masked_fill(torch.arange(T) < padding, PAD_ID)
+
+
+def needed(module: str, extra: str) -> ModuleType:
+    """A module of an optional package.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ConfigError(
+            f'package ({package}) is not installed: run pip install "manyheads[{extra}]"'
+        ) from error
+
+
+def _checked_model(model: nn.Module, weights: bool) -> Model:
+    if not isinstance(model, AttentionLM | FixedWindowMLP):
+        raise ConfigError(
+            f"model ({type(model).__name__}) is none of the studies' models: "
+            "give an AttentionLM or a FixedWindowMLP"
+        )
+    if weights and isinstance(model, FixedWindowMLP):
+        raise ConfigError("weights (True) need a model with heads: leave them out for the MLP")
+    broken = [name for name, p in model.named_parameters() if not torch.isfinite(p).all()]
+    if broken:
+        raise CheckpointError(
+            f"model ({', '.join(broken)}) has numbers that are not finite: use another checkpoint"
+        )
+    return model
+
+
+def _properties(model: Model, metadata: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "config": json.dumps(model.config.to_dict()),
+        "num_parameters": str(model.config.num_parameters),
+        **{name: str(value) for name, value in metadata.items()},
+    }
+
+
+def _runner(path: Path) -> Callable[[Mapping[str, Tensor]], dict[str, Tensor]]:
+    """A function from inputs by name to all outputs by name, in onnxruntime, with one thread."""
+    runtime = needed("onnxruntime", "export")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    try:
+        content = path.read_bytes()
+        session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except OSError as error:
+        raise CheckpointError(f"path ({path}) cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # the package has no common class for its own
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(f"path ({path}) is no readable ONNX file: {reason}") from error
+    names = [output.name for output in session.get_outputs()]
+
+    def run(feeds: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        try:
+            found = session.run(names, {name: feed.numpy() for name, feed in feeds.items()})
+        except Exception as error:  # as above
+            reason = str(error).splitlines()[0]
+            raise CheckpointError(f"path ({path}) is not of this model: {reason}") from error
+        return {name: torch.from_numpy(x) for name, x in zip(names, found, strict=True)}
+
+    return run
+
+
+def _random_mask(model: AttentionLM, generator: torch.Generator) -> Tensor:
+    """Factors from 0 to 1, (H), about half of them exactly 0 or 1."""
+    factors = torch.rand(model.config.num_heads or 0, generator=generator)
+    return (2.0 * factors - 0.5).clamp(0.0, 1.0)
+
+
+@torch.no_grad()
+def _judge(model: Model, feeds: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What PyTorch gives for the same windows, where the model lies, brought to the CPU."""
+    device = model.token_embedding.weight.device
+    tokens = feeds["tokens"].to(device)
+    if isinstance(model, FixedWindowMLP):
+        return {"logits": model(tokens).cpu()}
+    logits, weights = model(tokens, feeds["head_mask"].to(device), need_weights=True)
+    return {"logits": logits.cpu(), "attn_weights": weights.cpu()}

@@ -1,0 +1,132 @@
+"""`manyheads export`: a trained model as a file for other programs."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from manyheads.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from manyheads.checkpoints.onnx_export import OnnxFile, OnnxGap
+    from manyheads.checkpoints.shipped import Shipped
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def export(ctx: click.Context) -> None:
+    r"""Write a trained model as a file for other programs.
+
+    \b
+    Example:
+      manyheads export onnx four-heads four-heads.onnx --weights
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@export.command()
+@click.argument("model")
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option(
+    "--weights", "with_weights", is_flag=True, help="The attention weights are an output too."
+)
+@click.option(
+    "--opset",
+    type=int,
+    default=17,
+    show_default=True,
+    metavar="N",
+    help="Version of the ONNX operators, 13 to 21.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def onnx(model: str, out: Path, with_weights: bool, opset: int, as_json: bool) -> None:
+    r"""Write MODEL to OUT as ONNX and compare the file with PyTorch on all logits.
+
+    MODEL is a model that comes with the package, such as four-heads, or the path of a .safetensors
+    file. The comparison needs onnxruntime. The exit status is 1 if the file differs from PyTorch by
+    more than rounding.
+
+    \b
+    Example:
+      manyheads export onnx four-heads four-heads.onnx --weights
+    """
+    from manyheads.checkpoints.onnx_export import export_onnx, onnx_gap
+    from manyheads.checkpoints.shipped import load_shipped
+
+    if out.is_dir():
+        raise ConfigError(f"OUT ({out}) is a folder: give a file, such as {out / 'model.onnx'}")
+    found = load_shipped(model)
+    if out.exists() and Path(model).exists() and out.samefile(model):
+        raise ConfigError(f"OUT ({out}) is MODEL itself, which would be lost: give another file")
+    written = export_onnx(
+        found.model, out, weights=with_weights, opset=opset, metadata=_metadata(model, found)
+    )
+    gap = onnx_gap(found.model, out) if find_spec("onnxruntime") else None
+    show = _document if as_json else _text
+    click.echo(show(model, written, gap))
+    if gap is not None and not gap.is_small:
+        raise click.exceptions.Exit(1)
+
+
+def _metadata(model: str, found: "Shipped") -> dict[str, str]:
+    """What the file says of itself, without a path of this computer."""
+    from manyheads.checkpoints.shipped import shipped_models, tokenizer_sha256
+
+    is_shipped = model in shipped_models()
+    licence = (
+        "The weights are covered by the licence of manyheads; see its MODEL_CARD.md, also for the "
+        "licence of the data they were trained on."
+    )
+    return {
+        "name": model if is_shipped else str(found.facts.get("run", Path(model).stem)),
+        "source_sha256": str(found.facts["sha256"]),
+        "tokenizer_sha256": tokenizer_sha256(found.tokenizer_json),
+        "licence": licence if is_shipped else "That of the checkpoint and of its training data.",
+    }
+
+
+def _text(model: str, written: "OnnxFile", gap: "OnnxGap | None") -> str:
+    lines = [
+        f"{written.path}: {model} as ONNX, opset {written.opset}, {written.size:,} bytes",
+        f"sha256 {written.sha256}",
+    ]
+    if gap is None:
+        lines.append("not compared with PyTorch: onnxruntime is not installed")
+        return "\n".join(lines)
+    lines.append(_said("logit", gap.logits, gap))
+    if gap.attn_weights is not None:
+        lines.append(_said("weight", gap.attn_weights, gap))
+    return "\n".join(lines)
+
+
+def _said(name: str, difference: float, gap: "OnnxGap") -> str:
+    from manyheads.checkpoints.onnx_export import ALLOWED_GAP
+
+    return (
+        f"largest difference of any {name} to PyTorch: {difference:.1e} "
+        f"({gap.num_windows} windows, {ALLOWED_GAP:.0e} allowed)"
+    )
+
+
+def _document(model: str, written: "OnnxFile", gap: "OnnxGap | None") -> str:
+    compared = None
+    if gap is not None:
+        compared = {
+            "num_windows": gap.num_windows,
+            "largest_logit_difference": gap.logits,
+            "largest_weight_difference": gap.attn_weights,
+            "passed": gap.is_small,
+        }
+    return json.dumps(
+        {
+            "model": model,
+            "path": str(written.path),
+            "bytes": written.size,
+            "sha256": written.sha256,
+            "opset": written.opset,
+            "compared": compared,
+        }
+    )

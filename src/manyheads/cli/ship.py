@@ -1,0 +1,53 @@
+"""`python -m manyheads.cli.ship`: carry a study's models into the package."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from manyheads.core.errors import ManyHeadsError
+
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+_AT_ONCE = 512
+
+
+@click.command()
+@click.argument("study", metavar="STUDY_DIR", type=_FOLDER)
+@click.argument("out", metavar="OUT_DIR", type=_FOLDER)
+@click.option("--seed", type=int, default=11, show_default=True, help="Whose runs are taken.")
+@click.option(
+    "--data",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file of stories that the study was run on; the plan's own source unless given.",
+)
+def ship(study: Path, out: Path, seed: int, data: Path | None) -> None:
+    r"""Write a study's models of one seed as float16, with tokenizer, hashes and model card.
+
+    \b
+    Example:
+      python -m manyheads.cli.ship runs/three-models src/manyheads/checkpoints/data --data FILE
+    """
+    from manyheads.checkpoints.shipping import ship as ship_models
+    from manyheads.data.windows import fixed_slice
+    from manyheads.study.corpora import corpus_for
+    from manyheads.study.plan_files import plan as read_plan
+    from manyheads.study.train import VALIDATION_SEED
+
+    plan = read_plan(study / "plan.toml")
+    split = corpus_for(plan, data).validation
+    places = fixed_slice(split, plan.protocol.validation_windows, seed=VALIDATION_SEED)
+    windows = [split.windows(part) for part in places.split(_AT_ONCE)]
+    batches = [(tokens, targets[:, 0]) for tokens, targets in windows]
+    index = ship_models(study, out, seed=seed, batches=batches)
+    for name, entry in index["models"].items():
+        gap = entry["validation_loss_float16"] - entry["validation_loss"]
+        click.echo(f"{name}: {entry['size']:,} bytes, float16 costs {gap:+.1e} nats")
+
+
+if __name__ == "__main__":
+    try:
+        ship.main(standalone_mode=False)
+    except (ManyHeadsError, click.ClickException) as error:
+        said = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        click.echo(f"manyheads: {' '.join(said.split())}", err=True)
+        sys.exit(2)

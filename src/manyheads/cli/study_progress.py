@@ -1,0 +1,107 @@
+"""What a running study shows on standard error: bars in a terminal, plain lines elsewhere."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from manyheads.study.events import Event, Report
+
+
+class _Rate(ProgressColumn):
+    """Steps a second."""
+
+    def render(self, task: Task) -> Text:
+        """Write the rate, once there is one."""
+        return Text(f"{task.speed:.1f} steps/s" if task.speed else "- steps/s")
+
+
+class _Bars:
+    """A bar a run, with rate, remaining time and the last validation loss."""
+
+    def __init__(self, bars: Progress) -> None:
+        self.bars = bars
+        self.tasks: dict[str, TaskID] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        if event.kind == "note" or not event.steps:
+            if event.says:
+                self.bars.console.print(event.says, markup=False, highlight=False)
+            return
+        if event.run not in self.tasks:
+            self.tasks[event.run] = self.bars.add_task(
+                event.run, total=event.steps, completed=event.step, loss="validation -"
+            )
+        task = self.tasks[event.run]
+        self.bars.update(task, completed=event.step)
+        if event.validation_loss is not None:
+            self.bars.update(task, loss=f"validation {event.validation_loss:.4f}")
+        if event.kind == "test":
+            self.bars.update(task, loss="tested")
+
+
+def _say(event: Event) -> None:
+    """Show an event as a plain line, where there is something new to know."""
+    line = _line(event)
+    try:
+        if line:
+            click.echo(line, err=True)
+    except OSError:
+        # A run of hours must not end because nobody can read its news any more.
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
+
+
+def _line(event: Event) -> str:
+    """What a plain line says of an event; nothing where it is not worth one."""
+    if event.kind == "note":
+        return event.says
+    if event.kind == "begin":
+        return f"{event.run}: begins at step {event.step} of {event.steps}"
+    if event.kind == "validation":
+        text = f"training {event.train_loss:.4f}, validation {event.validation_loss:.4f}"
+        return f"{event.run}: step {event.step} of {event.steps}: {text}"
+    return f"{event.run}: tested" if event.kind == "test" else ""
+
+
+@contextmanager
+def watching(tensorboard: Path | None) -> Iterator[Report]:
+    """Show a study's news while it runs.
+
+    Args:
+        tensorboard: a folder for curves, or None.
+    """
+    with ExitStack() as stack:
+        reports: list[Report] = []
+        if sys.stderr.isatty():
+            columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn())
+            more = (_Rate(), TimeRemainingColumn(), TextColumn("{task.fields[loss]}"))
+            bars = Progress(*columns, *more, console=Console(stderr=True))
+            reports.append(_Bars(stack.enter_context(bars)))
+        else:
+            reports.append(_say)
+        if tensorboard is not None:
+            from manyheads.study.curves import curves_in
+
+            reports.append(stack.enter_context(curves_in(tensorboard)))
+
+        def report(event: Event) -> None:
+            for each in reports:
+                each(event)
+
+        yield report

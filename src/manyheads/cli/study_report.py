@@ -1,0 +1,40 @@
+"""`manyheads study report`: tables, figures and pages of a finished study."""
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR2",
+    help="Where the files are written; DIR unless given.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def report(folder: Path, out: Path | None, as_json: bool) -> None:
+    r"""Report on the study in DIR: means, paired differences, figures, and what they do not show.
+
+    Writes report.html, report.md and figures/*.svg.
+
+    \b
+    Example:
+      manyheads study report studies/smoke
+    """
+    from manyheads.report.writing import report_from_folder
+
+    found = report_from_folder(folder)
+    files = found.write(out or folder)
+    if as_json:
+        document = found.to_dict() | {"files": [str(path) for path in files]}
+        click.echo(json.dumps(document, allow_nan=False, ensure_ascii=False))
+        return
+    click.echo(str(found))
+    click.echo()
+    for path in files[:2]:
+        click.echo(f"Wrote {path}")
+    if len(files) > 2:
+        click.echo(f"Wrote {len(files) - 2} figures in {files[2].parent}")

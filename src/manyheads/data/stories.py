@@ -1,0 +1,265 @@
+"""Generated stories: an unlimited corpus of small, coherent texts whose structure is known.
+
+A story is a plot of `story_plots.toml` told with words of `story_words`. Because each word's origin
+is known, a story also carries labelled tests: a word, and the earlier word that determines it.
+"""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from manyheads.core.errors import DataError
+from manyheads.data.story_words import KINDS, SECOND_SLOTS, SLOT_OF_FORM, SLOTS, SOURCES
+
+_PLOTS_FILE = Path(__file__).parent / "story_plots.toml"
+_FIELD = re.compile(r"\{(\w+)(!?)(\w*)\}")
+_WORD = re.compile(r"[^\W\d_]+|[^\w\s]")
+_ARTICLE = re.compile(r"\b([Aa]) (?=[aeiou])")
+_SLOT_INDEX = {slot: index for index, slot in enumerate(SLOTS)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """A labelled test: to predict the target, a head must find what determines it."""
+
+    kind: str
+    """One of "name", "pronoun", "number", "object", "character", "owner", "colour", "place" or
+    "association" (a duck quacked; the baker's workplace is the bakery)."""
+    target: str
+    """The word to predict, in lower case."""
+    target_index: int
+    """Where it stands in the story's words, counted from 0."""
+    source: str
+    """The earlier word that determines it, in lower case."""
+    source_index: int
+    """Where the source stands first."""
+    mentions: tuple[int, ...]
+    """Every place before the target that shows the same choice, the source's among them."""
+    slot: str
+    """The choice of the story that is tested, such as "colour"."""
+
+    @property
+    def distance(self) -> int:
+        """How many words the target stands after the source."""
+        return self.target_index - self.source_index
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoryChoices:
+    """What a story was made from; equal choices give equal texts."""
+
+    plot: int
+    """Which plot, counted from 0."""
+    wordings: tuple[int, ...]
+    """Which way of saying each beat, counted from 0."""
+    values: tuple[int, ...]
+    """Which value of each slot, in the order of `story_words.SLOTS`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """A generated story and what is known of it."""
+
+    text: str
+    """What is read, one paragraph."""
+    words: tuple[str, ...]
+    """Its words and marks in lower case, as `WordTokenizer.split` cuts them."""
+    labels: tuple[Agreement, ...]
+    """The labelled tests, in the order of their targets."""
+    choices: StoryChoices
+    """What it was made from."""
+
+    def swapped(self, label: Agreement) -> "Story":
+        """The same story with another source, and therefore another target.
+
+        Words keep their places: only words of the tested choice differ, and an article before one.
+
+        Args:
+            label: one of this story's labels.
+
+        Raises:
+            DataError: the label belongs to another story.
+        """
+        if label not in self.labels:
+            raise DataError(f"label ({label.target}) must be one of the story's own labels")
+        values = list(self.choices.values)
+        place = _SLOT_INDEX[label.slot]
+        values[place] = (values[place] + 1) % len(SLOTS[label.slot])
+        return _told(
+            StoryChoices(
+                plot=self.choices.plot, wordings=self.choices.wordings, values=tuple(values)
+            )
+        )
+
+
+def tell_story(index: int, *, seed: int = 0) -> Story:
+    """Tell one story; it depends on the seed and its index alone.
+
+    Args:
+        index: which story, counted from 0.
+        seed: which of the endless rows of stories.
+
+    Raises:
+        DataError: index is negative.
+    """
+    if index < 0:
+        raise DataError(f"index ({index}) must not be negative: stories are counted from 0")
+    return _told(_choices(index, seed))
+
+
+def generate_stories(count: int, *, seed: int = 0) -> list[str]:
+    """Tell the first `count` stories of a seed, as texts.
+
+    Args:
+        count: how many; a greater number begins with the same ones.
+        seed: which of the endless rows of stories.
+
+    Raises:
+        DataError: count is negative.
+    """
+    if count < 0:
+        raise DataError(f"count ({count}) must not be negative: ask for 0 stories or more")
+    return [_text(_choices(index, seed))[0] for index in range(count)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Field:
+    """A place for a word in a sentence."""
+
+    form: str
+    is_capital: bool
+    kind: str  # empty where the word is no labelled test
+    sources: tuple[str, ...]  # forms, one of which determines the word
+    slot: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sentence:
+    """One way to say a beat: literal texts, and the fields between them."""
+
+    literals: tuple[str, ...]
+    literal_counts: tuple[int, ...]  # words of each literal
+    fields: tuple[_Field, ...]
+    forms: frozenset[str]
+    needs: tuple[tuple[str, ...], ...]  # of each row, one form must be named before the sentence
+
+
+@cache
+def _plots() -> tuple[tuple[tuple[_Sentence, ...], ...], ...]:
+    """Every plot: its beats, and the ways to say each."""
+    given = tomllib.loads(_PLOTS_FILE.read_text(encoding="utf-8"))
+    return tuple(
+        tuple(
+            tuple(map(_sentence, beat))
+            for beat in (given["openings"], *plot["beats"], given["endings"])
+        )
+        for plot in given["plots"]
+    )
+
+
+def _sentence(template: str) -> _Sentence:
+    pieces = _FIELD.split(template)  # literal, name, mark, kind, literal, ...
+    fields = tuple(map(_field, pieces[1::4], pieces[2::4], pieces[3::4]))
+    needs: list[tuple[str, ...]] = []
+    named: set[str] = set()
+    for field in fields:
+        if field.kind and named.isdisjoint(field.sources):
+            needs.append(field.sources)
+        named.add(field.form)
+    return _Sentence(
+        literals=tuple(pieces[::4]),
+        literal_counts=tuple(len(_WORD.findall(literal)) for literal in pieces[::4]),
+        fields=fields,
+        forms=frozenset(named),
+        needs=tuple(needs),
+    )
+
+
+def _field(name: str, mark: str, kind: str) -> _Field:
+    form = name.lower()
+    return _Field(
+        form=form,
+        is_capital=name[0].isupper(),
+        kind=kind or KINDS[form] if mark else "",
+        sources=SOURCES.get(form, (form,)),
+        slot=SLOT_OF_FORM[form],
+    )
+
+
+def _choices(index: int, seed: int) -> StoryChoices:
+    # Of all methods, `Random.random` alone is promised to give the same numbers for ever.
+    draw = Random(f"manyheads story {seed} {index}").random
+    values = tuple(int(draw() * len(slot_values)) for slot_values in SLOTS.values())
+    plot = int(draw() * len(_plots()))
+    named: set[str] = set()
+    wordings = []
+    for beat in _plots()[plot]:
+        possible = [
+            number
+            for number, sentence in enumerate(beat)
+            if not any(named.isdisjoint(need) for need in sentence.needs)
+        ]
+        wordings.append(possible[int(draw() * len(possible))])
+        named |= beat[wordings[-1]].forms
+    return StoryChoices(plot=plot, wordings=tuple(wordings), values=values)
+
+
+def _words_by_form(values: tuple[int, ...]) -> dict[str, str]:
+    words: dict[str, str] = {}
+    for slot_values, value in zip(SLOTS.values(), values, strict=True):
+        words.update(slot_values[value])
+    for form, slot in SECOND_SLOTS.items():
+        words[form] = words[form].split("/")[values[_SLOT_INDEX[slot]]]
+    return words
+
+
+def _text(choices: StoryChoices) -> tuple[str, list[tuple[int, _Field]]]:
+    """The text of a story, and at which of its words each field stands."""
+    words = _words_by_form(choices.values)
+    pieces: list[str] = []
+    placed: list[tuple[int, _Field]] = []
+    count = 0
+    for beat, wording in zip(_plots()[choices.plot], choices.wordings, strict=True):
+        sentence = beat[wording]
+        pieces.append(sentence.literals[0])
+        count += sentence.literal_counts[0]
+        for number, field in enumerate(sentence.fields, start=1):
+            placed.append((count, field))
+            word = words[field.form]
+            pieces += [word.capitalize() if field.is_capital else word, sentence.literals[number]]
+            count += 1 + sentence.literal_counts[number]
+        pieces.append(" ")
+    return _ARTICLE.sub(r"\1n ", "".join(pieces).rstrip()), placed
+
+
+def _told(choices: StoryChoices) -> Story:
+    text, placed = _text(choices)
+    words = tuple(_WORD.findall(text.lower()))
+    return Story(text=text, words=words, labels=_labels(words, placed), choices=choices)
+
+
+def _labels(words: tuple[str, ...], placed: list[tuple[int, _Field]]) -> tuple[Agreement, ...]:
+    labels = []
+    first_places: dict[str, int] = {}  # of each form
+    slot_places: dict[str | None, list[int]] = {slot: [] for slot in SLOTS}
+    for index, field in placed:
+        if field.kind:
+            source_index = min(first_places[form] for form in field.sources if form in first_places)
+            labels.append(
+                Agreement(
+                    kind=field.kind,
+                    target=words[index],
+                    target_index=index,
+                    source=words[source_index],
+                    source_index=source_index,
+                    mentions=tuple(slot_places[field.slot]),
+                    slot=field.slot,
+                )
+            )
+        first_places.setdefault(field.form, index)
+        for slot in (field.slot, SECOND_SLOTS.get(field.form)):
+            slot_places.setdefault(slot, []).append(index)
+    return tuple(labels)

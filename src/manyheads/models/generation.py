@@ -1,0 +1,262 @@
+"""A story, word by word: the window slides, a model says what may follow, a rule chooses.
+
+How a word is chosen is the business of `sampling.py`; text and words, of the tokeniser.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from manyheads.core.errors import ConfigError
+from manyheads.models.attention_lm import AttentionLM
+from manyheads.models.config import ModelConfig
+from manyheads.models.pcg32 import PCG32
+from manyheads.models.sampling import BOS_ID, EOS_ID, Sampling, choose_word, probability_of_word
+from manyheads.models.word_tables import WordTables
+
+MAX_TOKENS = 100_000
+"""The longest story; a larger number is more likely a slip."""
+Ending = Literal["end of story", "stop", "max tokens"]
+
+
+@runtime_checkable
+class Joiner(Protocol):
+    """Puts words together; see `manyheads.data.tokens.Joiner`."""
+
+    def piece(self, word: str) -> str:
+        """The text that a word adds."""
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+    """What generation needs of `manyheads.data.tokens.WordTokenizer`."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The word of each id."""
+
+    def split(self, text: str) -> list[str]:
+        """Cut text into words."""
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text's words."""
+
+    def joiner(self) -> Joiner:
+        """Begin a text."""
+
+
+@runtime_checkable
+class Predictor(Protocol):
+    """Something that knows what may follow some words."""
+
+    def logits(self, ids: Sequence[int]) -> Float[Tensor, " V"]:
+        """One logit a word, (V,)."""
+
+    def head_weights(self, ids: Sequence[int]) -> Float[Tensor, "H S"]:
+        """Where the heads of the last word look, (H, S)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One word of a story, and what it was chosen from."""
+
+    word_id: int
+    """Its id."""
+    word: str
+    """The word as the vocabulary has it."""
+    piece: str
+    """The text that it adds, with a space before it where one belongs; "" for the end."""
+    probability: float
+    """What the model gave it among all words at temperature 1, a fraction from 0 to 1."""
+    context: tuple[int, ...]
+    """The ids that the model saw, without padding; the last one asked."""
+    ended_by: Ending | None
+    """Why the story ends with this word; None where it goes on."""
+    predictor: Predictor
+    """What the logits came from."""
+
+    def head_weights(self) -> Float[Tensor, "H S"]:
+        """Where each head looked, (H, S), S words of `context`; worked out when asked for.
+
+        Raises:
+            ConfigError: the model has no heads.
+        """
+        return self.predictor.head_weights(self.context)
+
+
+class ForwardPass:
+    """Any model's own forward pass, with nothing kept from word to word.
+
+    Args:
+        model: called with ids (1, S) for logits (1, V).
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._device = next(model.parameters()).device
+
+    @torch.no_grad()
+    def logits(self, ids: Sequence[int]) -> Float[Tensor, " V"]:
+        """One logit a word, (V,)."""
+        logits: Tensor = self._model(torch.tensor([ids], device=self._device))
+        return logits[0]
+
+    @torch.no_grad()
+    def head_weights(self, ids: Sequence[int]) -> Float[Tensor, "H S"]:
+        """Where the heads of the last word look, (H, S).
+
+        Raises:
+            ConfigError: the model has no heads.
+        """
+        if not isinstance(self._model, AttentionLM):
+            raise ConfigError(
+                f"model ({type(self._model).__name__}) has no heads to look at: use an attention "
+                "model, such as four-heads"
+            )
+        weights: Tensor = self._model(torch.tensor([ids], device=self._device), need_weights=True)[
+            1
+        ]
+        return weights[0]
+
+
+def predictor_of(model: nn.Module) -> Predictor:
+    """The fastest way that gives this model's logits: tables for attention, else its forward."""
+    return WordTables(model) if isinstance(model, AttentionLM) else ForwardPass(model)
+
+
+def generate(
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    prompt: str,
+    *,
+    max_tokens: int = 100,
+    temperature: float = 0.8,
+    top_k: int | None = None,
+    seed: int = 0,
+    stop: str | None = None,
+) -> Iterator[Step]:
+    """Continue a text word by word; the same arguments give the same words.
+
+    The model sees `[BOS]` and all words so far, the last `context` of them. Settings are checked
+    at once, not when the first word is asked for.
+
+    Args:
+        model: an `AttentionLM` or a `FixedWindowMLP`.
+        tokenizer: the one that the model was trained with.
+        prompt: how the text begins; "" for the beginning of a story.
+        max_tokens: the most words, 1 to 100,000; the end of the story counts as one.
+        temperature: as in `Sampling`.
+        top_k: as in `Sampling`.
+        seed: as in `Sampling`.
+        stop: end with the word that completes this text; upper and lower case are the same.
+
+    Raises:
+        ConfigError: a setting that no text can be generated with.
+    """
+    config = getattr(model, "config", None)
+    if not isinstance(config, ModelConfig):
+        raise ConfigError(
+            f"model ({type(model).__name__}) cannot continue a text here: use an AttentionLM or a "
+            "FixedWindowMLP"
+        )
+    sampling = Sampling(temperature=temperature, top_k=top_k, seed=seed)
+    if len(tokenizer.words) > config.vocab_size:
+        raise ConfigError(
+            f"tokenizer ({len(tokenizer.words)} words) must fit the model's {config.vocab_size}: "
+            "use the one that it was trained with"
+        )
+    story = Story(tokenizer, prompt, config.context, max_tokens, stop)
+    sampling.num_candidates(len(tokenizer.words))
+    return story.steps(predictor_of(model), sampling)
+
+
+class Story:
+    """A text that is being continued.
+
+    Args:
+        tokenizer: cuts text into words, and puts words together.
+        prompt: how it begins.
+        context: T, words that a prediction can see.
+        max_tokens: the most words that are added.
+        stop: the text that ends it, or None.
+
+    Raises:
+        ConfigError: max_tokens or stop cannot be used.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        prompt: str,
+        context: int,
+        max_tokens: int,
+        stop: str | None = None,
+    ) -> None:
+        if not 1 <= max_tokens <= MAX_TOKENS:
+            raise ConfigError(
+                f"max_tokens ({max_tokens}) must lie between 1 and {MAX_TOKENS:,}: use another"
+            )
+        if stop is not None and not stop.strip():
+            raise ConfigError(f"stop ({stop!r}) must hold some text: leave it out to go on")
+        self._tokenizer, self._prompt = tokenizer, prompt
+        self._context, self._max_tokens = context, max_tokens
+        self._stop = None if stop is None else stop.casefold()
+
+    def steps(self, predictor: Predictor, sampling: Sampling) -> Iterator[Step]:
+        """Add words until the story ends, the stop text is there, or there are enough.
+
+        Args:
+            predictor: says what may follow.
+            sampling: how a word is chosen.
+        """
+        words, ids = self._tokenizer.words, [BOS_ID, *self._tokenizer.encode(self._prompt)]
+        joiner, draws, tail = self._joiner(), PCG32(sampling.seed), ""
+        for number in range(1, self._max_tokens + 1):
+            context = tuple(ids[-self._context :])
+            logits = predictor.logits(context)
+            chosen = choose_word(logits, sampling, draws, len(words))
+            ids.append(chosen)
+            piece = "" if chosen == EOS_ID else joiner.piece(words[chosen])
+            if self._stop is not None:
+                tail = tail[-len(self._stop) :] + piece.casefold()
+            ended_by = self._ending(chosen, tail, number)
+            yield Step(
+                word_id=chosen,
+                word=words[chosen],
+                piece=piece,
+                probability=probability_of_word(logits, chosen),
+                context=context,
+                ended_by=ended_by,
+                predictor=predictor,
+            )
+            if ended_by:
+                return
+
+    def _joiner(self) -> Joiner:
+        """What continues the prompt's text: inside or outside of quotation marks, say."""
+        joiner = self._tokenizer.joiner()
+        for word in self._tokenizer.split(self._prompt):
+            joiner.piece(word)
+        return joiner
+
+    def _ending(self, chosen: int, tail: str, number: int) -> Ending | None:
+        if chosen == EOS_ID:
+            return "end of story"
+        if self._stop is not None and self._stop in tail:
+            return "stop"
+        return "max tokens" if number == self._max_tokens else None
+
+
+def unknown_words(tokenizer: Tokenizer, prompt: str) -> list[str]:
+    """The words of a prompt that the model has no row for, each once, in order.
+
+    Args:
+        tokenizer: the one that the model was trained with.
+        prompt: the text.
+    """
+    known = set(tokenizer.words)
+    return [word for word in dict.fromkeys(tokenizer.split(prompt)) if word not in known]

@@ -1,0 +1,222 @@
+"""TinyGPT: a small decoder with depth, for notebooks and for studies beyond one block.
+
+It hands out every layer's weights, traces and caches. Drawing the next token is left to whoever
+generates, and training to whoever trains.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from manyheads.attention.cache import KVCache
+from manyheads.attention.module import Form
+from manyheads.core.errors import ShapeError
+from manyheads.core.masks import allowed_from_blocked, check_key_padding_mask
+from manyheads.core.trace import AttentionTrace
+from manyheads.models.blocks import Block
+from manyheads.models.gpt_config import GPTConfig
+
+Weights = tuple[Float[Tensor, "B H T S"], ...]
+Caches = tuple[KVCache, ...]
+Result = Tensor | tuple[Tensor, Weights] | tuple[Tensor, Caches] | tuple[Tensor, Weights, Caches]
+
+
+class TinyGPT(nn.Module):
+    """A stack of pre-norm blocks between a token embedding and an output over the vocabulary.
+
+    Args:
+        config: sizes and flags.
+        form: which form of attention computes the output; `model.form = "loop"` switches it.
+        generator: where start values are drawn from; torch's global one unless given.
+
+    Source: Radford et al. 2019, Language Models are Unsupervised Multitask Learners, section 2.3.
+    """
+
+    def __init__(
+        self,
+        config: GPTConfig,
+        *,
+        form: Form = "fused",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.token_embedding = nn.Embedding(config.vocab_size, config.width)
+        learned = config.positions == "learned"
+        self.position_embedding = nn.Embedding(config.context, config.width) if learned else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(_block(config, form) for _ in range(config.num_layers))
+        self.final_norm = nn.LayerNorm(config.width, bias=config.bias)
+        self.output = nn.Linear(config.width, config.vocab_size, bias=False)
+        if config.tie_weights:
+            self.output.weight = self.token_embedding.weight
+        self.form = form
+        self.reset_parameters(generator)
+
+    @property
+    def form(self) -> Form:
+        """Which form of attention computes the output; may be set at any time."""
+        return self._form
+
+    @form.setter
+    def form(self, form: Form) -> None:
+        for block in self._blocks():
+            block.attention.form = form
+        self._form: Form = form
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw start values: normal with deviation 0.02, biases 0, norms 1.
+
+        What adds to the stream, twice a block, is drawn smaller by sqrt(2 num_layers), so that the
+        stream's size does not grow with depth.
+
+        Args:
+            generator: where they are drawn from; torch's global one unless given.
+
+        Source: Radford et al. 2019, section 2.3; 0.02 as in Radford et al. 2018, section 4.1.
+        """
+        smaller = 0.02 / math.sqrt(2 * self.config.num_layers)
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                parameter.zero_()
+            elif parameter.dim() == 1:
+                parameter.fill_(1.0)
+            else:
+                adds = name.endswith(("out_proj.weight", "contract.weight"))
+                parameter.normal_(0.0, smaller if adds else 0.02, generator=generator)
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers the model learns; a tied embedding counts once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def new_caches(self) -> Caches:
+        """One empty cache a layer, to begin with."""
+        return tuple(KVCache() for _ in self.blocks)
+
+    def forward(
+        self,
+        tokens: Int64[Tensor, "B T"],
+        *,
+        key_padding_mask: Bool[Tensor, "B S"] | None = None,
+        need_weights: bool = False,
+        kv_caches: Sequence[KVCache] | None = None,
+    ) -> Result:
+        """Logits of the next token after every position.
+
+        Positions are counted from the first token that is no padding, so that padding on either
+        side changes nothing. Logits after padding mean nothing.
+
+        Args:
+            tokens: ids, (B, T).
+            key_padding_mask: (B, S), True = padding, S counting cached tokens too.
+            need_weights: return every layer's weights too.
+            kv_caches: one cache a layer, `model.new_caches()` to begin with.
+
+        Returns:
+            logits (B, T, V), then a tuple of weights (B, H, T, S), one a layer, if asked for, then
+            the longer caches if some were given.
+
+        Raises:
+            ShapeError: tokens of another shape or dtype or outside the vocabulary, more positions
+                than the context, or another number of caches than layers.
+        """
+        caches = self._checked_caches(kv_caches)
+        x = self._embed(tokens, key_padding_mask, caches[0].seq_len)
+        weights, longer = [], []
+        for block, cache in zip(self._blocks(), caches, strict=True):
+            x, seen, cache = block(
+                x, key_padding_mask=key_padding_mask, need_weights=need_weights, kv_cache=cache
+            )
+            weights.append(seen)
+            longer.append(cache)
+        logits: Tensor = self.output(self.final_norm(x))  # (B, T, V)
+        asked = ((tuple(weights), need_weights), (tuple(longer), kv_caches is not None))
+        rest = tuple(part for part, is_asked in asked if is_asked)
+        return (logits, *rest) if rest else logits  # type: ignore[return-value]  # by what is asked
+
+    def traces(
+        self, tokens: Int64[Tensor, "B T"], *, key_padding_mask: Bool[Tensor, "B S"] | None = None
+    ) -> tuple[AttentionTrace, ...]:
+        """Every intermediate of every layer's attention, first layer first.
+
+        Args:
+            tokens: ids, (B, T).
+            key_padding_mask: (B, S), True = padding.
+
+        Raises:
+            ConfigError: dropout is active: call `model.eval()` first.
+            ShapeError: as in `forward`.
+        """
+        x, traces = self._embed(tokens, key_padding_mask, 0), []
+        for block in self._blocks():
+            x, trace = block.trace(x, key_padding_mask=key_padding_mask)
+            traces.append(trace)
+        return tuple(traces)
+
+    def _blocks(self) -> list[Block]:
+        return [block for block in self.blocks if isinstance(block, Block)]
+
+    def _embed(self, tokens: Tensor, padding: Tensor | None, past: int) -> Tensor:
+        """The stream before the first block, (B, T, D)."""
+        _check_tokens(tokens, past, self.config.context)
+        try:
+            x: Tensor = self.token_embedding(tokens)
+        except IndexError as error:
+            raise ShapeError(
+                f"tokens (ids {int(tokens.min())} to {int(tokens.max())}) must be from 0 to "
+                f"{self.config.vocab_size - 1}: use the tokenizer of this model"
+            ) from error
+        if self.position_embedding is not None:
+            x = x + self.position_embedding(_places(tokens, padding, past))
+        result: Tensor = self.dropout(x)
+        return result
+
+    def _checked_caches(self, kv_caches: Sequence[KVCache] | None) -> Caches:
+        caches = self.new_caches() if kv_caches is None else tuple(kv_caches)
+        if len(caches) != len(self.blocks):
+            raise ShapeError(
+                f"kv_caches ({len(caches)} of them) must be one a layer, {len(self.blocks)}: "
+                "begin with model.new_caches()"
+            )
+        return caches
+
+
+def _block(config: GPTConfig, form: Form) -> Block:
+    return Block(
+        config.width,
+        config.num_heads,
+        num_kv_heads=config.num_kv_heads,
+        hidden=config.feed_forward_width,
+        bias=config.bias,
+        dropout=config.dropout,
+        positions=config.rotary,
+        form=form,
+    )
+
+
+def _check_tokens(tokens: Tensor, past: int, context: int) -> None:
+    if tokens.dim() != 2 or tokens.dtype != torch.int64 or tokens.shape[1] == 0:
+        raise ShapeError(
+            f"tokens has shape {tuple(tokens.shape)} and dtype {tokens.dtype}, expected (B, T) "
+            "and torch.int64: give one id or more for each sample"
+        )
+    if past + tokens.shape[1] > context:
+        raise ShapeError(
+            f"tokens ({past} cached and {tokens.shape[1]} new) must not exceed context "
+            f"({context}): give the last {context} tokens, with new caches"
+        )
+
+
+def _places(tokens: Tensor, padding: Tensor | None, past: int) -> Tensor:
+    """Position of each token, (T) or (B, T), counted from the first that is no padding."""
+    total = past + tokens.shape[1]
+    if padding is None:
+        return torch.arange(past, total, device=tokens.device)
+    check_key_padding_mask(padding, tokens.shape[0], total)
+    counted = allowed_from_blocked(padding).cumsum(1) - 1
+    return counted.clamp(min=0)[:, past:]

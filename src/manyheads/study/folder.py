@@ -1,0 +1,225 @@
+"""Where everything of one study lies, and which runs it has.
+
+`plan.toml` and `study.json` are written before the first step; `runs/` and `checks/` hold a folder
+a run; `tokenizer.json`, `choices.json` and `results.json` complete it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from manyheads.core.errors import PlanError, StudyError
+from manyheads.study.files import (
+    clear_parts,
+    file_sha256,
+    make_folder,
+    read_json,
+    write_bytes,
+    write_json,
+)
+from manyheads.study.plan import Plan
+
+_NUMBERS = (
+    *("parameters", "steps", "selected_step", "validation_loss", "learning_rate"),
+    *("seconds", "cpu_seconds", "tokens_seen"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunKey:
+    """One training run: a model and a seed, for good or to check a learning rate."""
+
+    model: str
+    """Name of a model of the plan."""
+    seed: int
+    """What its initial weights and the order of its data follow."""
+    check_rate: float | None = None
+    """The learning rate that is tried, where the run only checks one."""
+
+    @property
+    def name(self) -> str:
+        """What its folder is called."""
+        if self.check_rate is None:
+            return f"{self.model}-seed{self.seed}"
+        return f"{self.model}-lr{self.check_rate:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """The folder of one study."""
+
+    path: Path
+    """Where it is."""
+    plan: Plan
+    """The plan that was frozen in it."""
+    data_sha256: str | None = None
+    """Hash of the stories that it was begun with, in hexadecimal digits; None where unknown."""
+
+    def runs(self) -> tuple[RunKey, ...]:
+        """All runs of the plan: seed by seed, so that pairs are complete early."""
+        models, seeds = self.plan.models, self.plan.seeds
+        return tuple(RunKey(model=model.name, seed=seed) for seed in seeds for model in models)
+
+    def checks(self) -> tuple[RunKey, ...]:
+        """The runs that check learning rates, with the first seed."""
+        return tuple(
+            RunKey(model=model.name, seed=self.plan.seeds[0], check_rate=rate)
+            for model in self.plan.models
+            if len(model.candidates) > 1
+            for rate in model.candidates
+        )
+
+    def place(self, run: RunKey) -> Path:
+        """The folder of a run."""
+        return self.path / ("runs" if run.check_rate is None else "checks") / run.name
+
+    def state(self, run: RunKey) -> Path:
+        """The file that a run goes on from."""
+        return self.place(run) / "state.safetensors"
+
+    def best(self, run: RunKey) -> Path:
+        """The weights of a run's best validation loss."""
+        return self.place(run) / "best.safetensors"
+
+    def record(self, run: RunKey) -> dict[str, Any] | None:
+        """What a run gave, or None where it is not done.
+
+        Raises:
+            StudyError: the record is damaged, or of another plan, of other data or of another run.
+        """
+        path = self.place(run) / "run.json"
+        if not path.exists():
+            return None
+        record = read_json(path)
+        if record.get("plan_sha256") != self.plan.sha256:
+            raise StudyError(f"file ({path}) is of another plan: use another folder")
+        wrong = _wrong(record, run, self.data_sha256)
+        if wrong is not None:
+            raise StudyError(
+                f"file ({path}) {wrong}: restore it, or delete it to train that run anew"
+            )
+        return record
+
+    def write_record(self, run: RunKey, record: Mapping[str, Any]) -> None:
+        """Note that a run is done; its state is of no more use."""
+        write_json(self.place(run) / "run.json", record)
+        self.state(run).unlink(missing_ok=True)
+
+    def learning_rates(self) -> dict[str, dict[str, Any]]:
+        """For each model whose learning rate was checked: candidates, their losses, the choice."""
+        found: dict[str, dict[str, Any]] = {}
+        for model in self.plan.models:
+            if len(model.candidates) > 1:
+                losses = self._check_losses(model.name)
+                rate = self._chosen(losses)["learning_rate"]
+                found[model.name] = {"chosen": rate, "candidates": losses}
+        return found
+
+    def learning_rate(self, run: RunKey) -> float:
+        """The learning rate of a run.
+
+        Raises:
+            StudyError: it has to be chosen first, by runs that are not done.
+        """
+        candidates = self.plan.model(run.model).candidates
+        if run.check_rate is not None:
+            return run.check_rate
+        if len(candidates) == 1:
+            return candidates[0]
+        return float(self._chosen(self._check_losses(run.model))["learning_rate"])
+
+    @staticmethod
+    def _chosen(losses: list[dict[str, float]]) -> dict[str, float]:
+        """The candidate with the least validation loss; of equal ones the first."""
+        return min(losses, key=lambda entry: entry["validation_loss"])
+
+    def _check_losses(self, model: str) -> list[dict[str, float]]:
+        losses = []
+        for run in self.checks():
+            if run.model == model:
+                record = self.record(run)
+                if record is None:
+                    raise StudyError(f"check ({run.name}) is not done: go on with --resume")
+                rate, loss = record["learning_rate"], record["validation_loss"]
+                losses.append({"learning_rate": rate, "validation_loss": loss})
+        return losses
+
+
+def _wrong(record: Mapping[str, Any], run: RunKey, data_sha256: str | None) -> str | None:
+    """What a run's record has that it must not, or None."""
+    expected: dict[str, Any] = {"model": run.model, "seed": run.seed}
+    if data_sha256 is not None:
+        expected["data_sha256"] = data_sha256
+    if run.check_rate is not None:
+        expected["learning_rate"] = run.check_rate
+    for name, value in expected.items():
+        if record.get(name) != value:
+            return f"has another {name} ({str(record.get(name))[:12]}, expected {str(value)[:12]})"
+    for name in _NUMBERS:
+        value = record.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+            return f"is damaged, since {name} must be a number"
+    if not isinstance(record.get("sha256"), str) or not isinstance(record.get("trace"), list):
+        return "is damaged, since it must hold the weights' sha256 and a trace"
+    return None
+
+
+def create_folder(path: Path, plan: Plan, tokenizer: str, facts: Mapping[str, Any]) -> Folder:
+    """Begin a study: its plan, the plan's hash, and the facts of data and machine, on disk.
+
+    Args:
+        path: a folder that is empty or not there yet.
+        plan: what shall be done.
+        tokenizer: its JSON text.
+        facts: what `study.json` holds beside the plan.
+
+    Raises:
+        StudyError: the folder holds something, or cannot be written.
+    """
+    make_folder(path)
+    clear_parts(path)
+    held = [entry.name for entry in path.iterdir() if entry.name != ".lock"]
+    if "study.json" in held:
+        raise StudyError(
+            f"out ({path}) holds a study already: give --resume to go on, or another folder"
+        )
+    if set(held) - {"plan.toml", "tokenizer.json"}:  # all that a start cut short can leave
+        raise StudyError(f"out ({path}) holds other files: give a folder that is empty or new")
+    write_bytes(path / "plan.toml", plan.text.encode())
+    write_bytes(path / "tokenizer.json", tokenizer.encode())
+    document = {"plan": plan.to_dict(), "plan_sha256": plan.sha256, **facts}
+    write_json(path / "study.json", document)
+    return Folder(path=path, plan=plan)
+
+
+def open_folder(path: Path, plan: Plan, data_sha256: str) -> Folder:
+    """Come back to a study that was begun.
+
+    Raises:
+        PlanError: it was begun with another plan.
+        StudyError: it was begun with other data, no study is there, or one of the files that were
+            written before the first step was changed.
+    """
+    document = read_json(path / "study.json")
+    frozen = document.get("plan_sha256")
+    if frozen != plan.sha256:
+        raise PlanError(
+            f"plan {plan.name} ({plan.sha256[:12]}) is not the one that was frozen in {path} "
+            f"({str(frozen)[:12]}): use {path / 'plan.toml'} and the same seeds, or another folder"
+        )
+    if document.get("data_sha256") != data_sha256:
+        raise StudyError(
+            f"data ({data_sha256[:12]}) are not the ones that {path} was begun with "
+            f"({str(document.get('data_sha256'))[:12]}): give the same data, or another folder"
+        )
+    facts = document.get("data")
+    if not isinstance(facts, dict) or not isinstance(document.get("environment"), dict):
+        raise StudyError(f"file ({path / 'study.json'}) lacks data or environment: restore it")
+    for name, digest in (("plan.toml", frozen), ("tokenizer.json", facts.get("tokenizer_sha256"))):
+        if file_sha256(path / name) != digest:
+            raise StudyError(
+                f"file ({path / name}) was changed after the study began: restore it, or begin in "
+                "another folder"
+            )
+    return Folder(path=path, plan=plan, data_sha256=data_sha256)

@@ -1,0 +1,92 @@
+"""AdamW on one flat row of parameters, with the gradient clipped to a norm."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from manyheads.core.errors import StudyError
+
+
+class FlatAdamW:
+    """torch's fused AdamW for a flat row, preceded by clipping.
+
+    Args:
+        flat: (P,), changed in place by every step.
+        weight_decay: decoupled decay, multiplied by the learning rate.
+        eps: added to the root of the second moment.
+        betas: decay of the first and of the second moment.
+        clip: the largest norm that a gradient keeps; infinity for no limit.
+
+    Source: Loshchilov and Hutter 2019, arXiv:1711.05101.
+    """
+
+    def __init__(
+        self,
+        flat: Float[Tensor, " P"],
+        *,
+        weight_decay: float,
+        eps: float = 1e-8,
+        betas: tuple[float, float] = (0.9, 0.999),
+        clip: float = 1.0,
+    ) -> None:
+        self._parameter = torch.nn.Parameter(flat, requires_grad=True)
+        self._clip = clip
+        self._adamw = torch.optim.AdamW(
+            [self._parameter], lr=0.0, betas=betas, eps=eps, weight_decay=weight_decay, fused=True
+        )
+
+    def step(self, grad: Float[Tensor, " P"], lr: float) -> float:
+        """Take one step.
+
+        Args:
+            grad: (P,); scaled in place where it is clipped.
+            lr: learning rate.
+
+        Returns:
+            the gradient's norm before clipping.
+
+        Raises:
+            StudyError: the norm is not finite; nothing is changed then.
+        """
+        norm = float(torch.linalg.vector_norm(grad))
+        if not math.isfinite(norm):
+            raise StudyError(
+                f"gradient norm ({norm}) is no finite number: lower learning_rate, and resume from "
+                "the last state"
+            )
+        if norm > self._clip:
+            grad.mul_(self._clip / (norm + 1e-6))  # as torch.nn.utils.clip_grad_norm_
+        self._parameter.grad = grad
+        self._adamw.param_groups[0]["lr"] = lr
+        self._adamw.step()
+        self._parameter.grad = None
+        return norm
+
+    def state(self) -> dict[str, Tensor]:
+        """Copies of the moments (P,) and the number of steps; empty before the first step."""
+        return {name: value.clone() for name, value in self._state().items()}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` gave.
+
+        Raises:
+            StudyError: other names or sizes.
+        """
+        if not state:
+            return
+        shapes = {name: tuple(value.shape) for name, value in state.items()}
+        expected = {"step": (), **dict.fromkeys(("exp_avg", "exp_avg_sq"), self._shape)}
+        if shapes != expected:
+            raise StudyError(f"optimiser state ({shapes}) must be {expected}: start the run anew")
+        self._adamw.state[self._parameter] = {name: value.clone() for name, value in state.items()}
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return tuple(self._parameter.shape)
+
+    def _state(self) -> dict[str, Tensor]:
+        held: dict[str, Tensor] = self._adamw.state.get(self._parameter, {})
+        return held

@@ -1,0 +1,143 @@
+"""Running a study from plan to results: the one function that the outside calls."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from manyheads.core.errors import StudyError
+from manyheads.data.windows import Corpus
+from manyheads.study.corpora import corpus_for, facts_of
+from manyheads.study.events import Event, Report, nothing
+from manyheads.study.files import clear_parts, lock, make_folder
+from manyheads.study.finish import finish
+from manyheads.study.folder import Folder, create_folder, open_folder
+from manyheads.study.machine import Crew, Machine, environment, join_crew
+from manyheads.study.plan import Plan
+from manyheads.study.plan_files import plan as plan_named
+from manyheads.study.results import StudyResult, read_results
+from manyheads.study.site import Site
+from manyheads.study.stop import listening
+from manyheads.study.sweep import Order, runs_wanted, train_all
+
+
+def run_study(
+    plan: Plan | str | Path,
+    *,
+    out: str | Path,
+    data: str | Path | None = None,
+    seeds: Sequence[int] | None = None,
+    only: Sequence[str] = (),
+    resume: bool = False,
+    report: Report = nothing,
+    **machine: Any,  # noqa: ANN401 - fields of Machine, which checks them
+) -> StudyResult | None:
+    """Run a study, or go on with one.
+
+    The plan is written and hashed before the first step. The test split stays sealed until every
+    run of the plan is done and all choices are frozen. Ctrl-C finishes the step and saves.
+
+    Args:
+        plan: a plan, its name or its path.
+        out: the study's folder; empty or new, unless `resume`.
+        data: a file of stories that takes the place of the plan's own source.
+        seeds: other seeds than the plan's; they make it another plan.
+        only: models or runs to train; others are left for another time or process.
+        resume: go on with the study in `out`.
+        report: told of what happens.
+        machine: `device`, `devices`, `precision`, `jobs`, `threads`, as in `Machine`.
+
+    Returns:
+        the results, or None where runs of the plan are left for another time or process.
+
+    Raises:
+        PlanError: no such plan, or not the one that `out` was begun with.
+        DataError: the stories cannot be read.
+        StudyError: the study cannot begin or go on; earlier results are unharmed.
+        Stopped: Ctrl-C; everything is saved.
+    """
+    chosen = plan if isinstance(plan, Plan) else plan_named(plan)
+    chosen = chosen if seeds is None else chosen.with_seeds(tuple(seeds))
+    wanted, folder = Machine(**machine), Path(out)
+    file = None if data is None else Path(data)
+    runs_wanted(Folder(path=folder, plan=chosen), only)
+    crew = join_crew(replace(wanted, devices=1) if wanted.needs_workers else wanted)
+    report = report if crew.is_first else nothing
+    corpus = corpus_for(
+        chosen, file, tell=lambda line: report(Event(run="", kind="note", says=line))
+    )
+    made_by = environment(wanted, crew)
+    facts = {"environment": made_by, "data": facts_of(corpus, chosen, file)}
+    with listening() as sign:
+        site = Site(
+            folder=_entered(folder, chosen, corpus, crew, resume, facts),
+            corpus=corpus,
+            crew=crew,
+            report=report,
+            is_stopping=lambda: sign.is_asked,
+            environment=made_by,
+        )
+        order = Order(site=site, machine=wanted, only=tuple(only), data=file, sign=sign)
+        return _completed(order)
+
+
+def _entered(
+    path: Path,
+    plan: Plan,
+    corpus: Corpus,
+    crew: Crew,
+    resume: bool,
+    facts: dict[str, Any],
+) -> Folder:
+    """The study's folder, begun or found again; the first process alone begins it."""
+    problem: Exception | None = None
+    if crew.is_first:
+        try:
+            _begin(path, plan, corpus, resume, facts)
+        except (StudyError, ValueError) as error:
+            problem = error
+    problem = crew.agreed(problem)
+    if problem is not None:
+        raise problem
+    return open_folder(path, plan, corpus.sha256)
+
+
+def _begin(path: Path, plan: Plan, corpus: Corpus, resume: bool, facts: dict[str, Any]) -> None:
+    if resume and (path / "study.json").exists():
+        return
+    make_folder(path)
+    with lock(path):
+        if resume and (path / "study.json").exists():
+            return  # another process has begun it meanwhile
+        facts = {"data_sha256": corpus.sha256, **facts}
+        create_folder(path, plan, corpus.tokenizer.to_json(), facts)
+
+
+def _completed(order: Order) -> StudyResult | None:
+    folder, crew = order.site.folder, order.site.crew
+    if not crew.agreed((folder.path / "results.json").exists()):
+        left = train_all(order)
+        if left:
+            names = ", ".join(run.name for run in left)
+            order.site.report(Event(run="", kind="note", says=f"not done yet: {names}"))
+            return None
+        _finish(order)
+    crew.wait()
+    result = read_results(folder.path)
+    for name, digest in (("plan", folder.plan.sha256), ("data", folder.data_sha256)):
+        if result.content[f"{name}_sha256"] != digest:
+            file = folder.path / "results.json"
+            raise StudyError(f"file ({file}) is of other {name}: restore it, or use another folder")
+    return result
+
+
+def _finish(order: Order) -> None:
+    """Test in the first process alone, once."""
+    site = order.site
+    if not site.crew.is_first:
+        return
+    alone = replace(site, crew=replace(site.crew, rank=0, size=1))
+    with lock(site.folder.path):
+        clear_parts(site.folder.path)
+        if not (site.folder.path / "results.json").exists():
+            finish(alone)

@@ -1,0 +1,278 @@
+"""One training run: from its first step, or from where it was stopped, to its last.
+
+A step depends on parameters, moments and the number of the step alone, since the order of the data
+follows from the seed and that number. So a run that goes on from a saved state ends bit for bit
+where it would have ended without the stop.
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from manyheads.core.errors import StudyError
+from manyheads.data.windows import TrainingOrder, fixed_slice
+from manyheads.models.candidates import CandidateSampler
+from manyheads.study.analysis import heads_of_run
+from manyheads.study.events import Event
+from manyheads.study.files import make_folder
+from manyheads.study.folder import RunKey
+from manyheads.study.losses import mean_loss, target_counts
+from manyheads.study.optimiser import FlatAdamW
+from manyheads.study.schedule import learning_rate_at
+from manyheads.study.site import Site, fresh_model
+from manyheads.study.state import Progress, load_tensors, save_tensors
+from manyheads.study.stop import Stopped
+
+VALIDATION_SEED = 0
+"""What the fixed validation slice is drawn from, in every study."""
+SECONDS_BETWEEN_NEWS = 0.25
+
+
+class Training:
+    """One run in the making.
+
+    Args:
+        run: which one.
+        site: where.
+
+    Raises:
+        StudyError: a saved state is damaged or of another run.
+    """
+
+    def __init__(self, run: RunKey, site: Site) -> None:
+        self.run, self.site = run, site
+        plan, corpus, crew = site.folder.plan, site.corpus, site.crew
+        self.protocol = protocol = plan.protocol
+        is_check = run.check_rate is not None
+        self.steps = (protocol.lr_check_steps if is_check else None) or protocol.steps
+        self.peak = site.folder.learning_rate(run)
+        self.trainable = fresh_model(site, run)
+        self.optimiser = FlatAdamW(
+            self.trainable.flat,
+            weight_decay=plan.model(run.model).weight_decay,
+            eps=protocol.eps,
+            clip=protocol.clip,
+        )
+        self.order = TrainingOrder(
+            corpus.train,
+            batch_targets=protocol.batch_targets,
+            targets_per_window=protocol.targets_per_window,
+            seed=run.seed,
+        )
+        self.sampler = _sampler(site, run)
+        self.slice = fixed_slice(
+            corpus.validation, protocol.validation_windows, seed=VALIDATION_SEED
+        )
+        self.progress = Progress()
+        self._clock = (time.perf_counter(), time.process_time())
+        self._told = 0.0
+        self.device = crew.device
+
+    def go(self) -> dict[str, Any]:
+        """Train to the end.
+
+        Returns:
+            the run's record.
+
+        Raises:
+            Stopped: somebody asked for a stop; the state is saved.
+            StudyError: a loss is no number, or a file cannot be read or written.
+        """
+        self._restore()
+        self._clock = (time.perf_counter(), time.process_time())
+        self._tell("begin")
+        while self.progress.step < self.steps:
+            is_stopping = self._step()
+            step = self.progress.step
+            if step % self.protocol.validate_every == 0 or step == self.steps:
+                self._validate()
+                self._save()
+            elif step % self.protocol.save_every == 0:
+                self._save()
+            if is_stopping and step < self.steps:
+                self._save()
+                raise Stopped(f"run {self.run.name} is saved at step {step} of {self.steps}")
+        return self._finish()
+
+    def _step(self) -> bool:
+        """Take a step, and tell whether to stop after it."""
+        step, crew, held = self.progress.step, self.site.crew, self.trainable
+        tokens, targets = self.order.batch(step)
+        num_targets = int((targets != 0).sum())
+        held.grad.zero_()
+        some = None if self.sampler is None else self.sampler.choose(step, targets)
+        loss = held.accumulate(self._share(tokens), self._share(targets), some)
+        grad = crew.total(held.grad)
+        told = torch.tensor([loss.item(), self.site.is_stopping()], dtype=crew.sum_dtype)
+        loss_sum, stops = crew.total(told.to(self.device)).tolist()
+        rate = learning_rate_at(step, self.steps, self.protocol, self.peak)
+        self._update(grad.div_(num_targets), rate, loss_sum / num_targets)
+        self.progress = replace(
+            self.progress,
+            step=step + 1,
+            loss_sum=self.progress.loss_sum + loss_sum,
+            loss_targets=self.progress.loss_targets + num_targets,
+            tokens_seen=self.progress.tokens_seen + num_targets,
+        )
+        self._tell_step()
+        return bool(stops)
+
+    def _share(self, batch: Tensor) -> Tensor:
+        """This process's part of a batch."""
+        crew = self.site.crew
+        part = batch if crew.size == 1 else batch.tensor_split(crew.size)[crew.rank]
+        return part.to(self.device)
+
+    def _update(self, grad: Tensor, rate: float, loss: float) -> None:
+        try:
+            if not math.isfinite(loss):
+                raise StudyError("the loss is no finite number: lower the learning rate")
+            self.optimiser.step(grad, rate)
+        except StudyError as error:
+            raise StudyError(
+                f"run {self.run.name}, step {self.progress.step + 1}: loss ({loss}), learning rate "
+                f"({rate:g}): {error}; what was saved before is unharmed"
+            ) from error
+
+    def _validate(self) -> None:
+        loss = mean_loss(self.trainable, self.site.corpus.validation, self.slice, self.site.crew)
+        now = self.progress
+        if not math.isfinite(loss):
+            raise StudyError(
+                f"run {self.run.name}, step {now.step}: validation loss ({loss}) is no finite "
+                "number: lower the learning rate; what was saved before is unharmed"
+            )
+        last = learning_rate_at(now.step - 1, self.steps, self.protocol, self.peak)
+        numbers = {
+            "train_loss": now.loss_sum / now.loss_targets,
+            "validation_loss": loss,
+            "learning_rate": last,
+        }
+        entry = {"step": now.step, **numbers}
+        now = replace(now, loss_sum=0.0, loss_targets=0, trace=(*now.trace, entry))
+        if now.best_loss is None or loss < now.best_loss:
+            digest = self._save_best(now.step, loss)
+            now = replace(now, best_step=now.step, best_loss=loss, best_sha256=digest)
+        self.progress = now
+        self._tell("validation", numbers)
+
+    def _save_best(self, step: int, loss: float) -> str:
+        if not self.site.crew.is_first:
+            return ""
+        facts = self._facts() | {"step": step, "validation_loss": loss}
+        path = self.site.folder.best(self.run)
+        return save_tensors(path, self.trainable.model.state_dict(), facts)
+
+    def _facts(self) -> dict[str, Any]:
+        """What every file of this run says of itself."""
+        return {
+            "run": self.run.name,
+            "config": self.trainable.config.to_dict(),
+            "seed": self.run.seed,
+            "plan_sha256": self.site.folder.plan.sha256,
+            "data_sha256": self.site.corpus.sha256,
+            "tokenizer_sha256": self.site.corpus.tokenizer.sha256,
+        }
+
+    def _tensors(self) -> dict[str, Tensor]:
+        moments = self.optimiser.state().items()
+        return {"flat": self.trainable.flat} | {f"optimiser.{name}": t for name, t in moments}
+
+    def _save(self) -> None:
+        self._count_time()
+        if self.site.crew.is_first:
+            facts = self._facts() | {"progress": self.progress.to_dict()}
+            save_tensors(self.site.folder.state(self.run), self._tensors(), facts)
+
+    def _count_time(self) -> None:
+        wall, cpu = time.perf_counter(), time.process_time()
+        self.progress = replace(
+            self.progress,
+            seconds=self.progress.seconds + wall - self._clock[0],
+            cpu_seconds=self.progress.cpu_seconds + cpu - self._clock[1],
+        )
+        self._clock = (wall, cpu)
+
+    def _restore(self) -> None:
+        """Go on from the saved state, where there is one."""
+        path = self.site.folder.state(self.run)
+        make_folder(path.parent)
+        if not self.site.crew.agreed(path.exists()):
+            return
+        tensors, facts = load_tensors(path)
+        for name, value in self._facts().items():
+            if facts.get(name) != value:
+                raise StudyError(
+                    f"file ({path}) has another {name} ({facts.get(name)}, expected {value}): "
+                    "delete it to begin that run anew"
+                )
+        flat = tensors.pop("flat", torch.empty(0))
+        if flat.shape != self.trainable.flat.shape or flat.dtype != self.trainable.flat.dtype:
+            raise StudyError(
+                f"file ({path}) holds {flat.numel()} parameters of {flat.dtype}, expected "
+                f"{self.trainable.flat.numel()} of {self.trainable.flat.dtype}: use the same "
+                "precision, or delete it to begin that run anew"
+            )
+        self.trainable.flat.copy_(flat)
+        moments = {name.removeprefix("optimiser."): t for name, t in tensors.items()}
+        self.optimiser.load({name: moment.to(self.device) for name, moment in moments.items()})
+        self.progress = Progress.from_dict(facts["progress"])
+
+    def _finish(self) -> dict[str, Any]:
+        self._count_time()
+        now, config = self.progress, self.trainable.config
+        record = {
+            "model": self.run.model,
+            "num_heads": config.num_heads,
+            "seed": self.run.seed,
+            "parameters": config.num_parameters,
+            "steps": now.step,
+            "selected_step": now.best_step,
+            "validation_loss": now.best_loss,
+            "seconds": now.seconds,
+            "cpu_seconds": now.cpu_seconds,
+            "tokens_seen": now.tokens_seen,
+            "learning_rate": self.peak,
+            "trace": [dict(entry) for entry in now.trace],
+            "sha256": now.best_sha256,
+            "plan_sha256": self.site.folder.plan.sha256,
+            "data_sha256": self.site.corpus.sha256,
+            "environment": dict(self.site.environment),
+        }
+        if self.site.crew.is_first:
+            heads = heads_of_run(self.run, self.site)
+            found = record if heads is None else record | {"heads": heads}
+            self.site.folder.write_record(self.run, found)
+        self.site.crew.wait()
+        self._tell("done")
+        return record
+
+    def _tell_step(self) -> None:
+        now = time.monotonic()
+        if now - self._told >= SECONDS_BETWEEN_NEWS:
+            self._told = now
+            self._tell("step")
+
+    def _tell(self, kind: str, numbers: Mapping[str, float] | None = None) -> None:
+        if self.site.crew.is_first:
+            event = Event(run=self.run.name, kind=kind, step=self.progress.step, steps=self.steps)
+            self.site.report(replace(event, **(numbers or {})))  # type: ignore[arg-type]  # floats
+
+
+def _sampler(site: Site, run: RunKey) -> CandidateSampler | None:
+    """What draws the words that training steps score, where the plan asks for a sample."""
+    protocol = site.folder.plan.protocol
+    if protocol.scored_head is None or protocol.scored_tail is None:
+        return None
+    return CandidateSampler(
+        counts=target_counts(site.corpus),
+        head=protocol.scored_head,
+        tail=protocol.scored_tail,
+        seed=run.seed,
+        device=site.crew.device,
+    )

@@ -1,0 +1,90 @@
+"""One run: its steps are the plain recipe's, written out with torch's own optimiser."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from manyheads.data.windows import TrainingOrder, fixed_slice
+from manyheads.models.training import Trainable
+from manyheads.study.corpora import corpus_for
+from manyheads.study.losses import unigram_bias
+from manyheads.study.run import run_study
+from manyheads.study.schedule import learning_rate_at
+from manyheads.study.state import load_tensors
+from manyheads.study.train import VALIDATION_SEED
+from tests.study.tiny import tiny
+
+CORPUS = corpus_for(tiny())
+
+
+def plainly_trained(name: str) -> tuple[list[dict[str, torch.Tensor]], list[float]]:
+    """Train as a textbook would: weights and loss at each validation."""
+    held = tiny()
+    protocol, model_plan = held.protocol, held.model(name)
+    trainable = Trainable.create(
+        held.config(name, CORPUS.tokenizer.vocab_size),
+        seed=3,
+        output_bias=unigram_bias(CORPUS),
+        dtype=torch.float64,
+    )
+    model = trainable.model
+    adamw = torch.optim.AdamW(model.parameters(), weight_decay=model_plan.weight_decay)
+    order = TrainingOrder(CORPUS.train, batch_targets=24, targets_per_window=3, seed=3)
+    where = fixed_slice(CORPUS.validation, 40, seed=VALIDATION_SEED)
+    tokens, targets = CORPUS.validation.windows(where)
+    weights, losses = [], []
+    for step in range(10):
+        batch, wanted = order.batch(step)
+        adamw.zero_grad()
+        windows = batch.unfold(1, 12, 1)  # (B, S) to (B, n, T)
+        logits = model(windows.flatten(0, 1))
+        F.cross_entropy(logits, wanted.flatten(), ignore_index=0).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), protocol.clip)
+        adamw.param_groups[0]["lr"] = learning_rate_at(step, 10, protocol, model_plan.candidates[0])
+        adamw.step()
+        if step in (3, 7, 9):
+            weights.append({key: value.clone() for key, value in model.state_dict().items()})
+            with torch.no_grad():
+                losses.append(F.cross_entropy(model(tokens), targets[:, 0]).item())
+    return weights, losses
+
+
+@pytest.mark.parametrize("name", ["mlp", "two-heads"])
+def test_against_a_textbook_loop_in_float64(name: str, tmp_path: Path) -> None:
+    run_study(tiny(), out=tmp_path, only=(f"{name}-seed3",), precision="64-true")
+    folder = tmp_path / "runs" / f"{name}-seed3"
+    weights, losses = plainly_trained(name)
+    trace = json.loads((folder / "run.json").read_text())["trace"]
+    assert [entry["validation_loss"] for entry in trace] == pytest.approx(losses, abs=1e-9)
+    tensors, facts = load_tensors(folder / "best.safetensors")
+    best = losses.index(min(losses))
+    assert facts["step"] == (4, 8, 10)[best]
+    for key, value in weights[best].items():
+        torch.testing.assert_close(tensors[key], value, atol=1e-7, rtol=0)
+
+
+def test_the_rate_rises_then_falls_towards_0() -> None:
+    protocol = tiny().protocol
+    rates = [learning_rate_at(step, 10, protocol, 0.8) for step in range(10)]
+    assert rates == pytest.approx([0.4, 0.8, *(0.8 * k / 8 for k in range(8, 0, -1))])
+
+
+def test_the_rate_stays_without_decay() -> None:
+    protocol = tiny(('"linear"', '"none"')).protocol
+    assert [learning_rate_at(step, 5, protocol, 0.8) for step in range(5)] == [0.4, *[0.8] * 4]
+
+
+def test_unigram_bias_is_the_log_share_of_each_word() -> None:
+    bias = unigram_bias(CORPUS)
+    assert bias.exp().sum().item() == pytest.approx(1.0)
+    counts: dict[int, int] = {}
+    for place in CORPUS.train.positions.tolist():
+        word = int(CORPUS.train.windows(torch.tensor([place]))[1])
+        counts[word] = counts.get(word, 0) + 1
+    often = max(counts, key=lambda word: counts[word])
+    total = CORPUS.num_targets["train"] + CORPUS.tokenizer.vocab_size
+    assert bias[often].exp().item() == pytest.approx((counts[often] + 1) / total)
+    assert bias[0].exp().item() == pytest.approx(1 / total)
