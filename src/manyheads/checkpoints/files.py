@@ -175,11 +175,11 @@ def _pickle(path: Path) -> CheckpointError:
 
 def _parsed(path: Path, data: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All tensors, and what the file says of itself: "config" and "facts"."""
-    if data.startswith(_PICKLE_STARTS):
-        raise _pickle(path)
     try:
         tensors = load(data)
     except (SafetensorError, KeyError) as error:
+        if data.startswith(_PICKLE_STARTS):  # only now: a header's length can look like this
+            raise _pickle(path) from error
         raise CheckpointError(
             f"file ({path}) is damaged or no safetensors file ({error}): restore it"
         ) from error
