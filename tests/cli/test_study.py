@@ -123,7 +123,6 @@ def test_news_that_nobody_can_read_end_no_study() -> None:
     assert json.loads(done.stdout) == json.loads(Path("s/results.json").read_text())
 
 
-
 def test_a_part_of_a_study_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
     Path("tiny.toml").write_text(tiny().text)
     arguments = ["study", "run", "tiny.toml", "--out", "s", "--only", "mlp", "--json"]

@@ -1,8 +1,9 @@
 """Opens the page, blocks and counts what leaves its origin, and goes from place to place."""
 
+from collections.abc import Iterator, Sequence
 from functools import cache
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Route
@@ -18,6 +19,8 @@ BROWSER_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+SIZES = {"desktop": (1280, 720), "phone": (390, 844)}
+VIEWS = ("story", "worksheet", "models", "study")
 STEPS = (
     *("rows", "projections", "dots", "scale", "mask", "softmax", "weights", "message"),
     *("concat", "output", "contributions", "residual", "prediction"),
@@ -31,6 +34,58 @@ GO = """async (fragment) => {
   }
   await new Promise((done) => setTimeout(done));
 }"""
+COLLECT = (
+    """async (fragments) => {
+  const go = """
+    + GO
+    + """;
+  const engine = "[data-quantity]";
+  const words = "code, pre, kbd, option, textarea, .legend, [data-words], noscript";
+  const isShown = (node) => node.checkVisibility({ visibilityProperty: true });
+  const bare = () => {
+    const main = document.querySelector("main");
+    const walker = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (walker.nextNode()) {
+      const { data, parentElement: at } = walker.currentNode;
+      if (at.closest(engine) || at.closest(words) || !isShown(at)) continue;
+      const alone = /^\\s*[\\u2212+-]?\\d+\\s*%?\\s*$/.test(data);
+      const isCell = at.closest("td, .cell, .n") && !at.closest("th, .axis, .index, .label");
+      const said = data.replace(/[\\d.]+ [kM]B\\b|arXiv:[\\d.]+|CDLA-[\\w.-]+/g, "");
+      const isAlone = alone && isCell && main.dataset.view !== "study";
+      if (/\\d[.\\/]\\d/.test(said) || isAlone) found.push(data.trim());
+    }
+    return found;
+  };
+  const textOf = (node) => (node instanceof HTMLInputElement ? node.value : node.textContent);
+  const found = [];
+  for (const fragment of fragments) {
+    await go(fragment);
+    for (const details of document.querySelectorAll("main details")) details.open = true;
+    await new Promise((done) => setTimeout(done));
+    const shown = [...document.querySelectorAll(`main ${engine}`)].map((node) => [
+      node.dataset.quantity, node.dataset.value, textOf(node), "former" in node.dataset,
+    ]);
+    found.push([location.hash, shown, bare()]);
+  }
+  return found;
+}"""
+)
+"""Goes to places; for each: the address, all named numbers, and numbers without a name.
+
+A number without a name is a decimal or a fraction in the text of the page, or a whole number alone
+in a cell of a table or drawing, unless it stands in code or a legend, or names a row or a column.
+Sizes of files, licences and the study's counts of steps and seeds are no numbers of an engine.
+"""
+
+
+class Shown(NamedTuple):
+    """One number on the page."""
+
+    quantity: str
+    value: str
+    text: str
+    is_former: bool
 
 
 @cache
@@ -48,27 +103,35 @@ def steps_of(name: str) -> list[str]:
     return [step for step in STEPS if step not in left_out]
 
 
-def all_places() -> list[dict[str, Any]]:
-    """Every sequence, head, receiver and step of every worksheet, as fragments name them."""
-    return [
-        {
-            "worksheet": name,
-            "sequence": sequence.name,
-            "head": head + 1,
-            "receiver": receiver + 1,
-            "step": step,
-        }
-        for name in worksheet_names()
-        for sequence in opened(name).sequences
-        for head in range(opened(name).num_heads)
-        for receiver in range(len(sequence.tokens))
-        for step in steps_of(name)
-    ]
+def at_step(name: str, step: str = "rows", sequence: str | None = None, **query: Any) -> str:
+    """The address of a step of a worksheet; heads and receivers count from 1."""
+    sequence = sequence or opened(name).sequence_names[0]
+    tail = "?" + urlencode(query) if query else ""
+    return f"#worksheet/{name}/{sequence}/{step}{tail}"
 
 
-def one_place_a_step() -> list[dict[str, Any]]:
-    """Every step of every worksheet once: the last sequence, head and receiver."""
-    return list({(place["worksheet"], place["step"]): place for place in all_places()}.values())
+def worksheet_places(name: str, *receivers: int, **query: Any) -> Iterator[str]:
+    """Every sequence, head and step of a worksheet, at some receivers (0 is the last) or at all."""
+    sheet = opened(name)
+    for sequence in sheet.sequences:
+        last = len(sequence.tokens)
+        for receiver in sorted({r % last or last for r in receivers} or range(1, last + 1)):
+            for head in range(1, sheet.num_heads + 1):
+                for step in steps_of(name):
+                    given = {"head": head, "receiver": receiver, **query}
+                    yield at_step(name, step, sequence.name, **given)
+
+
+def one_place_a_step(name: str, sequence: int = -1, **query: Any) -> list[str]:
+    """Every step of a worksheet once; the last sequence, head and receiver unless given."""
+    sheet = opened(name)
+    given = {"head": sheet.num_heads, **query}
+    return [at_step(name, step, sheet.sequence_names[sequence], **given) for step in steps_of(name)]
+
+
+def every_step() -> list[str]:
+    """Every step of every worksheet once."""
+    return [place for name in worksheet_names() for place in one_place_a_step(name)]
 
 
 class Visit:
@@ -85,30 +148,48 @@ class Visit:
         self.context.route("**/*", self._watch)
         self.context.set_offline(offline)
         self.page = self.context.new_page()
-        self.page.on("console", self._hear)
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.context.on("page", self._listen)
+        self._listen(self.page)
+
+    def _listen(self, page: Any) -> None:
+        page.on("console", self._hear)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("websocket", lambda socket: self.strangers.append(socket.url))
 
     def _watch(self, route: Route) -> None:
-        if route.request.url.startswith(self.origin):
+        if route.request.url.startswith((self.origin, "blob:", "data:")):
             route.continue_()
         else:
             self.strangers.append(route.request.url)
             route.abort()
 
     def _hear(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
+        # Chromium itself warns of this where the page asks whether there is a graphics adapter.
+        if message.type in ("error", "warning") and message.text != "No available adapters.":
             self.errors.append(message.text)
 
     def open(self, fragment: str = "") -> Self:
         """Load the page anew at a fragment."""
         self.page.goto("about:blank")
         self.page.goto(self.address + fragment)
-        self.page.wait_for_selector("h2")
+        self.page.wait_for_selector("main h2")
         return self
 
-    def go(self, **place: Any) -> None:
+    def go(self, fragment: str) -> None:
         """Move to a place without loading the page again."""
-        self.page.evaluate(GO, "#" + urlencode(place))
+        self.page.evaluate(GO, fragment)
+
+    def shown(self, fragments: Sequence[str]) -> set[Shown]:
+        """Go to places and read all their numbers, each of which must have a name."""
+        seen = set()
+        for fragment, numbers, bare in self.page.evaluate(COLLECT, list(fragments)):
+            assert bare == [], f"{fragment} shows numbers without a name and a value"
+            seen |= {Shown(*entry) for entry in numbers}
+        return seen
+
+    def view(self) -> str:
+        """The view that is shown, as the header marks it."""
+        return self.page.inner_text("header.top [aria-current=page]").lower()
 
     def step(self) -> str:
         """The step in focus, as the list of steps marks it."""

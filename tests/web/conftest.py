@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from manyheads.web.site import write_site
 from tests.web.browsing import BROWSER_FLAGS, Visit
 from tests.web.serving import serve_command
 
@@ -26,8 +27,31 @@ def served_address(static_page: Path) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="session")
+def site(static_page: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page as `manyheads site` writes it; to be read only."""
+    folder = tmp_path_factory.mktemp("site") / "lesson"
+    write_site(folder, static_page)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def from_disk(site: Path) -> str:
+    """The address of the page opened from disk."""
+    return site.as_uri() + "/index.html"
+
+
 @pytest.fixture
-def visit(browser: Browser, static_page: Path) -> Iterator[Visit]:
+def visit(browser: Browser, from_disk: str) -> Iterator[Visit]:
     """The page opened from disk, with the network off; it must end without errors or requests."""
-    with Visit(browser, static_page.as_uri() + "/index.html", offline=True) as visit:
+    with Visit(browser, from_disk, offline=True) as visit:
         yield visit
+
+
+@pytest.fixture(scope="session")
+def axe(root: Path) -> str:
+    """The text of axe-core."""
+    path = root / "web" / "node_modules" / "axe-core" / "axe.min.js"
+    if not path.is_file():
+        pytest.skip(f"no {path}: run `make page` or `npm ci` in web/")
+    return path.read_text(encoding="utf-8")

@@ -70,13 +70,21 @@ class Answer:
         self.content = response.read()
 
 
-def ask(port: int, target: str, *hosts: str, method: str = "GET") -> Answer:
+def ask(
+    port: int,
+    target: str,
+    *hosts: str,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
     """Send one request exactly as written, with these Host headers (none: the right one)."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
         for host in hosts or (f"127.0.0.1:{port}",):
             connection.putheader("Host", host)
+        for name, value in (headers or {}).items():
+            connection.putheader(name, value)
         connection.endheaders()
         return Answer(connection.getresponse())
     finally:

@@ -3,15 +3,13 @@
 import json
 import subprocess
 import sys
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from manyheads.core.errors import ConfigError
-from manyheads.web.export import main, page_data, weighted_values, write_page_data
+from manyheads.web.export import main, page_data, write_page_data
 from manyheads.worksheets.arithmetic import float_of
 from manyheads.worksheets.library import worksheet, worksheet_names
 from manyheads.worksheets.numbers import parse_number
@@ -19,7 +17,7 @@ from manyheads.worksheets.numbers import parse_number
 DATA = page_data()
 
 
-def pairs(values: Any, exact: Any) -> list[tuple[float | None, str | None]]:
+def pairs(values: Any, exact: Any) -> list[tuple[float, str | None]]:
     if isinstance(values, list):
         assert len(values) == len(exact)
         return [pair for both in zip(values, exact, strict=True) for pair in pairs(*both)]
@@ -39,45 +37,32 @@ def test_every_worksheet_is_exported_in_order() -> None:
     assert [sheet["name"] for sheet in DATA["worksheets"]] == list(worksheet_names())
 
 
-@pytest.mark.parametrize("sheet", DATA["worksheets"], ids=lambda sheet: sheet["name"])
-def test_every_answer_equals_the_float_form(sheet: dict[str, Any]) -> None:
-    for sequence in sheet["sequences"]:
-        solution = worksheet(sheet["name"]).solve(sequence["name"])
-        assert set(solution.fields) < set(sequence["fields"])
-        for name in solution.fields:
-            given = np.array(sequence["fields"][name]["values"], dtype=float)
-            given[np.isnan(given)] = -np.inf
-            np.testing.assert_allclose(given, solution[name], rtol=1e-12, atol=1e-12)
-
-
-def test_exact_text_says_the_same_as_the_value() -> None:
+def test_every_given_number_is_written_whole() -> None:
     checked = 0
     for table in tables(DATA):
         for value, exact in pairs(table["values"], table["exact"]):
-            if exact is not None:
-                assert float_of(parse_number(exact)) == value
-                checked += 1
-    assert checked > 1000
+            assert exact is not None
+            assert float_of(parse_number(exact)) == value
+            checked += 1
+    assert checked > 300
 
 
-def test_a_blocked_score_has_neither_value_nor_text() -> None:
-    scores = DATA["worksheets"][0]["sequences"][0]["fields"]["masked_scores"]
-    assert (scores["values"][0][0][1], scores["exact"][0][0][1]) == (None, None)
+@pytest.mark.parametrize("sheet", DATA["worksheets"], ids=lambda sheet: sheet["name"])
+def test_every_sentence_has_its_rows_or_the_names_of_them(sheet: dict[str, Any]) -> None:
+    given = worksheet(sheet["name"])
+    for written, sequence in zip(sheet["sequences"], given.sequences, strict=True):
+        assert written["tokens"] == list(sequence.tokens)
+        if written["token_keys"] is None:
+            rows = [[float_of(number) for number in row] for row in sequence.x]
+            assert written["X"]["values"] == rows
+        else:
+            assert written["X"] is None
+            assert set(written["token_keys"]) <= sheet["token_embedding"].keys()
 
 
-def test_weighted_values_are_the_published_contributions_of_sources() -> None:
-    solution = worksheet("river-and-cheque").solve("river", exact=True)
-    handed = weighted_values(solution)
-    assert [round(float(part), 3) for part in handed[0, 9, 5]] == [2.225, -0.072]
-    assert [round(float(part), 3) for part in handed[1, 9, 1]] == [1.455, 0]
-
-
-def test_weighted_values_stay_exact_and_add_up_to_the_message() -> None:
-    solution = worksheet("three-heads").solve(exact=True)
-    handed = weighted_values(solution)
-    assert handed.shape == (3, 4, 4, 2)
-    assert handed[2, 3, 3, 0] == Fraction(-9, 14)
-    assert (handed.sum(axis=2) == solution["head_outputs"]).all()
+def test_no_answer_is_written_that_the_page_works_out_itself() -> None:
+    text = json.dumps(DATA)
+    assert not any(name in text for name in ("attn_weights", "head_outputs", "logits"))
 
 
 def test_the_same_worksheets_give_the_same_bytes(tmp_path: Path) -> None:

@@ -3,42 +3,63 @@
 import functools
 import gzip
 import http.server
-import random
+import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
-from manyheads.web.site import read_bundle, write_site
-from tests.web.browsing import Visit, steps_of
+from manyheads.web.site import read_bundle
+from tests.web.browsing import VIEWS, Visit, at_step, steps_of
+from tests.web.serving import ask
 
 BUDGET = 300_000
-RIVER = "#worksheet=river-and-cheque&sequence=river"
+"""Bytes of the first view, compressed, before any model."""
+RIVER = "river-and-cheque"
+WEIGHTS = at_step(RIVER, "weights", "river", head=1, receiver=10)
+READY = """() => new Promise((done) => {
+  const watch = () => {
+    const isThere = document.querySelector("main h2") && document.readyState === "complete";
+    if (!isThere) return requestAnimationFrame(watch);
+    setTimeout(() => done(performance.now()));
+  };
+  watch();
+})"""
 
 
 def look_at(visit: Visit) -> None:
-    """Open the page and see a number of each kind."""
-    visit.open(RIVER + "&step=weights&head=1&receiver=10")
-    weight = visit.page.locator('[data-quantity="river-and-cheque:river.attn_weights[0][9][5]"]')
+    """Open every view, and see a number of the engine."""
+    visit.open()
+    assert visit.view() == "story"
+    for view in VIEWS:
+        visit.page.get_by_role("link", name=view.capitalize(), exact=True).first.click()
+        assert visit.view() == view
+        assert visit.page.title() == f"{view.capitalize()} \u00b7 manyheads"
+        assert visit.page.locator("main h2").first.is_visible()
+    see_a_number(visit)
+
+
+def see_a_number(visit: Visit) -> None:
+    """A weight of a worksheet, as the engine gives it."""
+    visit.go(WEIGHTS)
+    weight = visit.page.locator(f'[data-quantity="{RIVER}:river.attn_weights[0][9][5]"]')
     assert weight.first.text_content() == "0.718"
-    assert visit.page.title().startswith("manyheads")
-    assert visit.page.inner_text("main").count("hand-chosen numbers") == 1
+    assert visit.page.locator("main").get_by_text("hand-chosen numbers", exact=True).count() == 1
 
 
 def test_page_from_the_server_keeps_to_its_policy(browser: Browser, served_address: str) -> None:
     with Visit(browser, served_address) as visit:
         look_at(visit)
-        visit.go(worksheet="three-heads", step="softmax")
-        assert visit.step() == "Softmax"
-        widths = visit.page.eval_on_selector_all(
-            ".bar .fill", "bars => bars.map((bar) => bar.getBoundingClientRect().width)"
-        )
-        assert max(widths) > 10
 
 
 def test_page_from_disk_works_with_the_network_off(visit: Visit) -> None:
-    look_at(visit)
+    for view in VIEWS:
+        visit.open(f"#{view}")
+        assert visit.view() == view
+    see_a_number(visit)
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
@@ -48,19 +69,27 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def test_site_works_from_a_sub_path(browser: Browser, static_page: Path, tmp_path: Path) -> None:
-    write_site(tmp_path / "some" / "course", static_page)
-    handler = functools.partial(QuietHandler, directory=str(tmp_path))
+@contextmanager
+def folder_served(folder: Path) -> Iterator[str]:
+    """A folder on a plain server of files; its address."""
+    handler = functools.partial(QuietHandler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            address = f"http://127.0.0.1:{server.server_port}/some/course/index.html"
-            with Visit(browser, address) as visit:
-                look_at(visit)
+            yield f"http://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()
+
+
+def test_site_works_from_a_sub_path(browser: Browser, site: Path) -> None:
+    with (
+        folder_served(site.parent) as address,
+        Visit(browser, f"{address}/{site.name}/index.html") as visit,
+    ):
+        visit.open()
+        see_a_number(visit)
 
 
 def test_bundle_is_one_classic_script_within_its_budget(static_page: Path) -> None:
@@ -71,14 +100,63 @@ def test_bundle_is_one_classic_script_within_its_budget(static_page: Path) -> No
     assert 'type="module"' not in html
     assert "crossorigin" not in html
     assert "<style" not in html
-    assert not any(b"fetch(" in content for content in bundle.values())
-    assert sum(len(gzip.compress(content)) for content in bundle.values()) < BUDGET
+    first = [name for name in bundle if not name.startswith(("models/", "onnx/"))]
+    assert sum(len(gzip.compress(bundle[name])) for name in first) < BUDGET
+
+
+def test_first_view_is_there_at_once_and_small(browser: Browser, served_address: str) -> None:
+    """A second is meant for a quiet machine: the best of five visits counts, with slack."""
+    times = []
+    for _ in range(5):
+        with Visit(browser, served_address) as visit:
+            visit.page.goto(served_address)
+            times.append(visit.page.evaluate(READY))
+            entries = visit.page.evaluate(
+                "performance.getEntriesByType('resource').map(({ name }) => name)"
+            )
+        if times[-1] < 1000:
+            break
+    assert min(times) < 3000, times
+    port = int(served_address.rsplit(":", 1)[1].strip("/"))
+    paths = ["/", *(entry.removeprefix(served_address[:-1]) for entry in entries)]
+    assert not [path for path in paths if path.startswith(("/models", "/onnx"))]
+    sent = [ask(port, path, headers={"Accept-Encoding": "gzip"}) for path in paths]
+    assert {answer.status for answer in sent} == {200}
+    assert sum(len(answer.content) for answer in sent) < BUDGET
+
+
+def test_each_view_is_left_and_found_again_where_it_was(visit: Visit) -> None:
+    visit.open(at_step("three-heads", "dots", head=2))
+    assert visit.step() == "Dot products"
+    visit.page.get_by_role("link", name="Study", exact=True).first.click()
+    visit.page.get_by_role("link", name="Worksheet", exact=True).first.click()
+    assert visit.step() == "Dot products"
+    visit.page.go_back()
+    assert visit.view() == "study"
+    visit.page.go_back()
+    assert visit.step() == "Dot products"
+
+
+@pytest.mark.parametrize(
+    ("fragment", "step"),
+    [
+        ("#worksheet=three-heads&step=softmax&head=2", "Softmax"),
+        (f"#worksheet={RIVER}&sequence=cheque&head=2&receiver=7&step=rows", "The rows X"),
+        ("#step=weights&numbers=fractions", "Weights"),
+    ],
+)
+def test_earlier_addresses_still_lead_there(visit: Visit, fragment: str, step: str) -> None:
+    visit.open(fragment)
+    assert visit.view() == "worksheet"
+    assert visit.step() == step
+    if "receiver=7" in fragment:
+        assert visit.page.locator(".token.chosen").inner_text().split()[0] == "7"
 
 
 def test_arrow_keys_walk_through_all_steps_and_back(visit: Visit) -> None:
-    visit.open(RIVER)
+    visit.open(at_step(RIVER))
     seen = [visit.step()]
-    for _ in range(len(steps_of("river-and-cheque")) + 1):
+    for _ in range(len(steps_of(RIVER)) + 1):
         visit.page.keyboard.press("ArrowRight")
         seen.append(visit.step())
     listed = visit.page.locator(".steps li button").all_inner_texts()
@@ -86,59 +164,48 @@ def test_arrow_keys_walk_through_all_steps_and_back(visit: Visit) -> None:
     assert seen[-1] == seen[-2] == seen[-3] == "Prediction"
     visit.page.keyboard.press("ArrowLeft")
     assert visit.step() == "Add to the row"
-    assert "step=residual" in visit.page.url
+    assert "/residual" in visit.page.url
     visit.page.go_back()
     assert visit.step() == "Prediction"
 
 
-def test_tab_reaches_every_control_and_leaves_the_page(visit: Visit) -> None:
-    visit.open(RIVER + "&step=weights")
-    reached = set()
-    for _ in range(60):
+FOCUS = """() => {
+  const at = document.activeElement;
+  if (!at || at === document.body) return "end";
+  const box = at.getBoundingClientRect();
+  const isSeen = box.width > 0 && at.checkVisibility({ visibilityProperty: true });
+  return isSeen ? (at.name || at.textContent.trim().slice(0, 24) || at.className) : "unseen";
+}"""
+
+
+@pytest.mark.parametrize("fragment", ["#story", WEIGHTS, "#models", "#study"])
+def test_tab_reaches_every_view_and_leaves_the_page(visit: Visit, fragment: str) -> None:
+    visit.open(fragment)
+    reached = []
+    for _ in range(120):
         visit.page.keyboard.press("Tab")
-        reached.add(
-            visit.page.evaluate(
-                "(() => { const e = document.activeElement;"
-                " return e.name || e.dataset.cell || e.className || e.localName; })()"
-            )
-        )
-        if "body" in reached:
+        reached.append(visit.page.evaluate(FOCUS))
+        if reached[-1] == "end":
             break
-    assert {"skip", "theme", "select", "sequence", "head", "numbers", "receiver"} <= reached
-    assert {"next", "9-0", "summary", "body"} <= reached
+    assert reached[0] == "Skip to the content"
+    assert {"Story", "Worksheet", "Models", "Study"} <= set(reached)
+    assert any(name.startswith("Display") for name in reached)
+    assert reached[-1] == "end"
+    assert "unseen" not in reached
 
 
-def test_focus_on_a_weight_lights_its_source_and_enter_takes_its_receiver(visit: Visit) -> None:
-    visit.open(RIVER + "&step=weights&receiver=10")
-    visit.page.focus('[data-cell="9-0"]')
-    for key in ["ArrowRight"] * 5 + ["ArrowUp"] * 2:
-        visit.page.keyboard.press(key)
-    assert visit.step() == "Weights"
-    assert visit.page.locator(".token.pointed").inner_text().split() == ["6", "river"]
+def test_the_display_panel_opens_and_closes_by_keyboard(visit: Visit) -> None:
+    visit.open("#study")
+    visit.page.focus(".display summary")
     visit.page.keyboard.press("Enter")
-    assert "receiver=8" in visit.page.url
-    assert visit.page.locator(".token.chosen").inner_text().split() == ["8", "and"]
-
-
-def test_pointing_at_a_number_lights_its_source(visit: Visit) -> None:
-    visit.open(RIVER + "&step=message")
-    assert visit.page.locator(".token.pointed").count() == 0
-    visit.page.hover("tr[data-source='1'] td:nth-child(3)")
-    assert visit.page.locator(".token.pointed").inner_text().split() == ["2", "fisherman"]
-
-
-def test_choices_are_kept_in_the_address(visit: Visit) -> None:
-    visit.open()
-    visit.page.select_option("select", "river-and-cheque")
-    visit.page.check("input[name=sequence][value=cheque]")
-    visit.page.check("input[name=head][value='1']")
-    visit.page.check("input[name=receiver][value='6']")
-    visit.page.check("input[name=numbers][value=fractions]")
-    address = visit.page.url
-    shown = visit.page.inner_text("main")
-    visit.open(address.removeprefix(visit.address))
-    assert visit.page.inner_text("main") == shown
-    assert "sequence=cheque&head=2&receiver=7&step=rows&numbers=fractions" in address
+    panel = visit.page.locator(".display .panel")
+    assert panel.is_visible()
+    assert {"illustration", "hand-chosen numbers", "measured"} <= set(
+        re.split(r"\n", panel.inner_text())
+    )
+    visit.page.keyboard.press("Escape")
+    assert not panel.is_visible()
+    assert visit.page.evaluate("document.activeElement.localName") == "summary"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -147,34 +214,38 @@ def test_theme_can_be_chosen_against_the_system(visit: Visit, theme: str) -> Non
     visit.open()
     ground = "getComputedStyle(document.documentElement).backgroundColor"
     before = visit.page.evaluate(ground)
+    visit.page.click(".display summary")
     visit.page.check(f"input[name=theme][value={theme}]")
     assert visit.page.evaluate(ground) != before
     visit.page.check("input[name=theme][value=auto]")
     assert visit.page.evaluate(ground) == before
 
 
-def bad_fragments(count: int) -> list[str]:
-    """Fragments that are damaged in every place, the same on every run."""
-    chance = random.Random(20)
-    names = ["worksheet", "sequence", "head", "receiver", "step", "numbers", "x", "__proto__", ""]
-    values = ["three-heads", "river", "-1", "0", "11", "1e9", "NaN", "weights", "prediction", "%"]
-    values += ["%E0%A4%A", "<b>", "\u202e\u0000", "constructor", "9" * 400, "", "=&=", "river.x[0]"]
-    return [
-        "#"
-        + "&".join(
-            f"{chance.choice(names)}={chance.choice(values)}" for _ in range(chance.randint(0, 7))
-        )
-        + chance.choice(["", "&", "#", "%"])
-        for _ in range(count)
-    ]
+def test_width_of_text_can_be_chosen_and_is_remembered(
+    browser: Browser, served_address: str
+) -> None:
+    with Visit(browser, served_address, viewport={"width": 1700, "height": 800}) as visit:
+        measure = "document.querySelector('#page').getBoundingClientRect().width"
+        visit.open("#study")
+        normal = visit.page.evaluate(measure)
+        visit.page.click(".display summary")
+        visit.page.check("input[name=width][value=wide]")
+        assert visit.page.evaluate(measure) > normal
+        visit.open("#study")
+        assert visit.page.evaluate(measure) > normal
 
 
-def test_no_fragment_breaks_the_page(visit: Visit) -> None:
-    visit.open()
-    for fragment in bad_fragments(50):
-        visit.page.evaluate("(fragment) => { location.hash = fragment; }", fragment)
-        visit.page.wait_for_timeout(5)
-        assert visit.page.locator("main .figure .num").count() > 0, fragment
-    for fragment in bad_fragments(6):
-        visit.open(fragment)
-        assert visit.page.locator("main .figure .num").count() > 0, fragment
+def test_focus_on_a_weight_lights_its_source(visit: Visit) -> None:
+    visit.open(WEIGHTS)
+    visit.page.focus('[data-cell="9-0"]')
+    for key in ["ArrowRight"] * 5 + ["ArrowUp"] * 2:
+        visit.page.keyboard.press(key)
+    assert visit.step() == "Weights"
+    assert visit.page.locator(".token.pointed").inner_text().split() == ["6", "river"]
+
+
+def test_pointing_at_a_number_lights_its_source(visit: Visit) -> None:
+    visit.open(at_step(RIVER, "message", "river"))
+    assert visit.page.locator(".token.pointed").count() == 0
+    visit.page.hover("tr[data-source='1'] td:nth-child(3)")
+    assert visit.page.locator(".token.pointed").inner_text().split() == ["2", "fisherman"]

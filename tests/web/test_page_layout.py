@@ -1,15 +1,13 @@
 """The page can be read: no sideways scroll, no small print, enough contrast, no axe violation."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
 
 from manyheads.worksheets.library import worksheet_names
-from tests.web.browsing import Visit, one_place_a_step, opened
+from tests.web.browsing import SIZES, VIEWS, Visit, at_step, every_step, one_place_a_step, opened
 
-SIZES = {"desktop": (1280, 720), "phone": (390, 844)}
 SMALL_PRINT = """() => [...document.querySelectorAll("body *")]
   .filter((node) => [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim()))
   .filter((node) => !node.closest("noscript") && parseFloat(getComputedStyle(node).fontSize) < 12)
@@ -43,30 +41,36 @@ AXE = """async () => {
 }"""
 
 
-def visit_at(browser: Browser, static: Path, size: str, **how: Any) -> Visit:
+RIVER = "river-and-cheque"
+WHAT_IF = "&edit=heads.0.W_Q.0.0:1/7&off=1&numbers=symbols"
+OTHERS = ["#story", "#story/coat/3/stage", "#models", "#study"]
+OPENED = ["#story/coat/0/presenter", at_step(RIVER, "weights") + "?why=river.output[9][0]"]
+
+
+def visit_at(browser: Browser, address: str, size: str, **how: Any) -> Visit:
     width, height = SIZES[size]
     viewport = {"width": width, "height": height}
-    return Visit(browser, static.as_uri() + "/index.html", offline=True, viewport=viewport, **how)
+    return Visit(browser, address, offline=True, viewport=viewport, **how)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_nothing_scrolls_sideways_and_no_text_is_small(
-    browser: Browser, static_page: Path, size: str
+    browser: Browser, from_disk: str, size: str
 ) -> None:
-    with visit_at(browser, static_page, size) as visit:
+    with visit_at(browser, from_disk, size) as visit:
         visit.open()
-        for place in one_place_a_step():
-            for numbers in ("decimals", "fractions"):
-                visit.go(**place, numbers=numbers)
-                assert visit.page.evaluate(TOO_WIDE) == [0, 0], place
-                assert visit.page.evaluate(SMALL_PRINT) == [], place
+        changed = [place + WHAT_IF for place in one_place_a_step("two-routes")]
+        for place in [*OTHERS, *OPENED, *every_step(), *changed]:
+            visit.go(place)
+            assert visit.page.evaluate(TOO_WIDE) == [0, 0], place
+            assert visit.page.evaluate(SMALL_PRINT) == [], place
 
 
 def test_a_wide_table_scrolls_in_a_box_that_takes_the_focus(
-    browser: Browser, static_page: Path
+    browser: Browser, from_disk: str
 ) -> None:
-    with visit_at(browser, static_page, "phone") as visit:
-        visit.open("#worksheet=river-and-cheque&step=rows")
+    with visit_at(browser, from_disk, "phone") as visit:
+        visit.open(at_step(RIVER))
         box = visit.page.locator(".scroll").first
         box.focus()
         visit.page.keyboard.press("ArrowRight")
@@ -75,31 +79,56 @@ def test_a_wide_table_scrolls_in_a_box_that_takes_the_focus(
         assert visit.step() == "The rows X"
 
 
-@pytest.fixture(scope="module")
-def axe(root: Path) -> str:
-    path = root / "web" / "node_modules" / "axe-core" / "axe.min.js"
-    if not path.is_file():
-        pytest.skip(f"no {path}: run `make page` or `npm ci` in web/")
-    return path.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("size", "theme"),
+    [
+        ("desktop", "light"),
+        ("desktop", "dark"),
+        ("phone", "light"),
+        pytest.param("phone", "dark", marks=pytest.mark.slow),
+    ],
+)
 def test_axe_finds_no_violation(
-    browser: Browser, static_page: Path, axe: str, size: str, theme: Any
+    browser: Browser, from_disk: str, axe: str, size: str, theme: Any
 ) -> None:
-    places = [p for p in one_place_a_step() if p["worksheet"] == "river-and-cheque"]
-    others = [p for p in one_place_a_step() if p["worksheet"] == "three-heads"]
-    with visit_at(browser, static_page, size, color_scheme=theme, reduced_motion="reduce") as visit:
+    steps = one_place_a_step(RIVER, numbers="fractions")[:: 1 if theme == "dark" else 3]
+    changed = at_step("two-routes", "projections", head=1) + WHAT_IF
+    with visit_at(browser, from_disk, size, color_scheme=theme, reduced_motion="reduce") as visit:
         visit.open()
         visit.page.evaluate(axe)
-        for place in places + others[1::4]:
-            visit.go(**place, numbers="fractions")
+        for place in [*OTHERS, *OPENED, changed, *steps]:
+            visit.go(place)
             assert visit.page.evaluate(AXE) == [], place
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_violation_in_any_frame(
+    browser: Browser, from_disk: str, axe: str, theme: Any
+) -> None:
+    with visit_at(browser, from_disk, "desktop", color_scheme=theme) as visit:
+        visit.open("#story")
+        visit.page.evaluate(axe)
+        visit.page.keyboard.press("Escape")
+        assert visit.page.evaluate(AXE) == [], "overview"
+        visit.page.keyboard.press("Escape")
+        before = ""
+        while (now := visit.page.inner_text(".stage-count")) != before:
+            assert visit.page.evaluate(AXE) == [], now
+            before = now
+            visit.page.keyboard.press("ArrowRight")
+
+
+def test_the_open_panel_of_each_view_has_no_violation(visit: Visit, axe: str) -> None:
+    for view in VIEWS:
+        visit.open(f"#{view}")
+        visit.page.evaluate(axe)
+        visit.page.click(".display summary")
+        assert visit.page.evaluate(AXE) == [], view
+
+
 def test_axe_finds_a_planted_violation(visit: Visit, axe: str) -> None:
-    visit.open()
+    visit.open(at_step(RIVER))
     visit.page.evaluate(axe)
     visit.page.evaluate("document.querySelector('select').parentElement.firstChild.remove()")
     assert "select-name" in [rule for rule, _ in visit.page.evaluate(AXE)]
@@ -111,15 +140,15 @@ def test_weights_can_be_read_on_their_colour(visit: Visit, theme: Any) -> None:
     visit.open()
     for name in worksheet_names():
         for head in range(opened(name).num_heads):
-            visit.go(worksheet=name, head=head + 1, step="weights")
+            visit.go(at_step(name, "weights", head=head + 1))
             contrasts = visit.page.evaluate(CELL_CONTRAST)
             assert len(contrasts) >= 6
             assert min(contrasts) >= 4.5, (name, head)
 
 
-def test_reduced_motion_stops_transitions(browser: Browser, static_page: Path) -> None:
+def test_reduced_motion_stops_transitions(browser: Browser, from_disk: str) -> None:
     moving = "getComputedStyle(document.querySelector('.token')).transitionDuration"
     for wish, expected in (("reduce", "0s"), ("no-preference", "0.12s, 0.12s")):
-        with visit_at(browser, static_page, "desktop", reduced_motion=wish) as visit:
-            visit.open()
+        with visit_at(browser, from_disk, "desktop", reduced_motion=wish) as visit:
+            visit.open(at_step(RIVER))
             assert visit.page.evaluate(moving) == expected

@@ -1,5 +1,6 @@
 """The server answers this machine with the bundle's files, and with nothing else."""
 
+import gzip
 import socket
 from collections.abc import Iterator
 
@@ -14,8 +15,13 @@ BUNDLE = {
     "assets/page.js": b"1",
     "assets/page.css": b"a{}",
     "icon.svg": b"<svg/>",
+    "models/words.json": b'["a"]',
+    "models/mlp.safetensors": b"\x00\x01",
+    "onnx/mlp.onnx": b"\x08\x02",
+    "onnx/glue.mjs": b"export default 1",
     "odd": b"\x00",
 }
+WASM = {"onnx/runtime.wasm": b"\x00asm"}
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +38,10 @@ def port() -> Iterator[int]:
         ("/assets/page.js?v=1", "assets/page.js", "text/javascript; charset=utf-8"),
         ("/assets/page.css", "assets/page.css", "text/css; charset=utf-8"),
         ("/icon.svg", "icon.svg", "image/svg+xml"),
+        ("/models/words.json", "models/words.json", "application/json"),
+        ("/models/mlp.safetensors", "models/mlp.safetensors", "application/octet-stream"),
+        ("/onnx/mlp.onnx", "onnx/mlp.onnx", "application/octet-stream"),
+        ("/onnx/glue.mjs", "onnx/glue.mjs", "text/javascript; charset=utf-8"),
         ("/odd", "odd", "application/octet-stream"),
     ],
 )
@@ -48,10 +58,49 @@ def test_every_answer_carries_the_strict_headers(port: int, target: str, status:
     policy = answer.headers["Content-Security-Policy"].split("; ")
     assert policy[:3] == ["default-src 'none'", "script-src 'self'", "style-src 'self'"]
     assert {"base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"} < set(policy)
+    assert {"connect-src 'self'", "worker-src 'self' blob:"} < set(policy)
     assert not any("unsafe" in rule for rule in policy)
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["Referrer-Policy"] == "no-referrer"
     assert answer.headers["Server"] is None
+
+
+def test_only_a_page_that_carries_webassembly_may_compile_it() -> None:
+    with serving(BUNDLE | WASM) as port:
+        answer = ask(port, "/onnx/runtime.wasm")
+        policy = ask(port, "/").headers["Content-Security-Policy"].split("; ")
+    assert answer.headers["Content-Type"] == "application/wasm"
+    assert policy[1] == "script-src 'self' 'wasm-unsafe-eval'"
+    assert sum("unsafe" in rule for rule in policy) == 1
+
+
+@pytest.mark.parametrize(
+    ("accepted", "is_packed"),
+    [
+        ("gzip, deflate, br", True),
+        ("br;q=1.0, GZIP;q=0.5", True),
+        ("gzip;q=0", False),
+        ("gzip;q=0.000", False),
+        ("xgzip", False),
+        ("identity", False),
+        ("", False),
+    ],
+)
+def test_texts_are_sent_small_to_whoever_takes_them_so(
+    port: int, accepted: str, is_packed: bool
+) -> None:
+    answer = ask(port, "/assets/page.css", headers={"Accept-Encoding": accepted})
+    assert answer.headers["Vary"] == "Accept-Encoding"
+    assert (answer.headers["Content-Encoding"] == "gzip") == is_packed
+    content = gzip.decompress(answer.content) if is_packed else answer.content
+    assert content == BUNDLE["assets/page.css"]
+
+
+@pytest.mark.parametrize("name", ["models/mlp.safetensors", "onnx/mlp.onnx", "odd"])
+def test_what_is_no_text_is_sent_as_it_is(port: int, name: str) -> None:
+    answer = ask(port, f"/{name}", headers={"Accept-Encoding": "gzip"})
+    assert answer.headers["Content-Encoding"] is None
+    assert answer.content == BUNDLE[name]
 
 
 @pytest.mark.parametrize("host", ["localhost:{}", "127.0.0.1:{}", "[::1]:{}", "LOCALHOST:{}"])

@@ -3,6 +3,10 @@ import App from "./App.svelte";
 import "./app.css";
 import "./figures.css";
 import "./tables.css";
+import "./story.css";
+import "./worksheet.css";
+import "./explanation.css";
+import "./models.css";
 import "./narrow.css";
 
 const target = document.getElementById("page");

@@ -36,17 +36,13 @@ export function worksheet(name: string, tokens: string[][]): Worksheet {
       token_keys: words.map((word) => word.toLowerCase()),
       target: null,
       candidates: [],
-      fields: {
-        x: numbers(words.map((_, row) => [row, 10 + row])),
-        head_outputs: numbers([[[1, 2]], [[3, 4, 5]]]),
-        masked_scores: numbers([[[0, null]]]),
-      },
+      X: null,
     })),
   };
 }
 
 export const catalog: Catalog = {
-  format: 1,
+  format: 2,
   worksheets: [
     worksheet("first", [
       ["The", "the", "x"],

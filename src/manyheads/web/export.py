@@ -1,46 +1,32 @@
-"""Writes the worksheets and their answers for the page, as one JSON file; `types.ts` reads it.
+"""Writes the worksheets for the page, as one JSON file; `types.ts` reads it.
 
-The page computes nothing: every number that it shows stands in this file. Run it as
-`python -m manyheads.web.export OUT.json`. The same worksheets always give the same bytes.
+The page solves them with its own engine, which is held to the exact one (see `fixture.py`). Run it
+as `python -m manyheads.web.export OUT.json`. The same worksheets always give the same bytes.
 """
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
-from decimal import Decimal
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from manyheads.core.errors import ConfigError, ManyHeadsError
-from manyheads.worksheets.arithmetic import (
-    NEGATIVE_INFINITY,
-    Number,
-    float_of,
-    is_exact,
-    multiply,
-)
+from manyheads.worksheets.arithmetic import Number, float_of, is_exact
 from manyheads.worksheets.exact import scale_of
 from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
 from manyheads.worksheets.numbers import exact_text
 from manyheads.worksheets.sheet import Head, Prediction, Sequence
-from manyheads.worksheets.solution import Solution
 
-FORMAT = 1
-_LONGEST = 16
-"""Characters of exact text that fit a cell; a longer one is shown as decimals."""
+FORMAT = 2
 
 
 def page_data() -> dict[str, Any]:
-    """Solve every worksheet that comes with the package, every sentence of it, exactly.
+    """Every worksheet that comes with the package, with its given numbers.
 
     Returns:
-        a JSON document: `values` hold float64 (null for minus infinity), `exact` hold text such as
-        "4/7" or "ln(2)", null where a number has no short exact form.
+        a JSON document: `values` hold float64, `exact` hold text such as "4/7" or "ln(2)".
     """
     sheets = [_worksheet_data(worksheet(name)) for name in worksheet_names()]
     return {"format": FORMAT, "worksheets": sheets}
@@ -52,7 +38,16 @@ def write_page_data(path: Path) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    text = json.dumps(page_data(), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    write_json(page_data(), path)
+
+
+def write_json(document: Mapping[str, Any], path: Path) -> None:
+    """Write a document as JSON without spaces, whole or not at all.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,15 +59,6 @@ def write_page_data(path: Path) -> None:
             f"OUT ({path}) cannot be written ({error.strerror or error}): "
             "choose a file in a folder of yours"
         ) from error
-
-
-def weighted_values(solution: Solution) -> npt.NDArray[Any]:
-    """What each source hands over: weight times value, (H, T, S, v)."""
-    weights, values = solution.numbers["attn_weights"], solution.numbers["v"]
-    made = np.empty((*weights.shape, values.shape[-1]), dtype=object)
-    for h, t, s, i in np.ndindex(made.shape):
-        made[h, t, s, i] = multiply(weights[h, t, s], values[h, s, i])
-    return made
 
 
 def _worksheet_data(sheet: Worksheet) -> dict[str, Any]:
@@ -92,7 +78,7 @@ def _worksheet_data(sheet: Worksheet) -> dict[str, Any]:
         "vocabulary": list(sheet.vocabulary) or None,
         "token_embedding": rows,
         "position_embedding": _optional(sheet.position_embedding),
-        "sequences": [_sequence_data(sheet, sequence) for sequence in sheet.sequences],
+        "sequences": [_sequence_data(sequence) for sequence in sheet.sequences],
     }
 
 
@@ -117,17 +103,14 @@ def _prediction_data(prediction: Prediction) -> dict[str, Any]:
     }
 
 
-def _sequence_data(sheet: Worksheet, sequence: Sequence) -> dict[str, Any]:
-    solution = sheet.solve(sequence.name, exact=True)
-    fields = {name: _numbers(solution.numbers[name].tolist()) for name in solution.fields}
-    fields["weighted_values"] = _numbers(weighted_values(solution).tolist())
+def _sequence_data(sequence: Sequence) -> dict[str, Any]:
     return {
         "name": sequence.name,
         "tokens": list(sequence.tokens),
         "token_keys": list(sequence.token_keys) if sequence.token_keys else None,
+        "X": None if sequence.token_keys else _numbers(sequence.x),
         "target": sequence.target,
         "candidates": list(sequence.candidates),
-        "fields": fields,
     }
 
 
@@ -145,18 +128,13 @@ def _nested(function: Callable[[Number], Any], table: Any) -> Any:  # noqa: ANN4
     return function(table)
 
 
-def _value(number: Number) -> int | float | None:
-    if isinstance(number, Decimal) and number == NEGATIVE_INFINITY:
-        return None
+def _value(number: Number) -> int | float:
     value = float_of(number)
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
 def _text(number: Number) -> str | None:
-    if isinstance(number, (float, Decimal)) or not is_exact(number):
-        return None
-    text = exact_text(number)
-    return text if len(text) <= _LONGEST else None
+    return exact_text(number) if is_exact(number) else None
 
 
 def main(arguments: list[str] | None = None) -> int:

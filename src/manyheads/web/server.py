@@ -1,9 +1,16 @@
-"""Serves the built page to this machine and to nobody else."""
+"""Serves the built page to this machine and to nobody else.
+
+Its content policy: scripts and styles are the page's own files, nothing inline, and no text becomes
+a script. The page's engine may run in a worker made from a text of the page (`blob:`), which keeps
+the page's policy. Where the page carries ONNX Runtime, and only then, WebAssembly may be compiled.
+"""
 
 import errno
+import gzip
 import mimetypes
+import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import uvicorn
@@ -15,11 +22,13 @@ from manyheads.core.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'{wasm}; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; worker-src 'self' blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_MOST_PACKED = 4_000_000
+"""Bytes of the largest text that is compressed, once, when the server starts."""
 _HEADERS = {
-    "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -31,11 +40,15 @@ _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".onnx": "application/octet-stream",
+    ".safetensors": "application/octet-stream",
     ".svg": "image/svg+xml",
+    ".wasm": "application/wasm",
 }
 _NOT_FOUND = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>manyheads: no such page</title></head>
-<body><main><h1>There is no such page</h1><p><a href="/">To the worksheets</a></p></main></body>
+<body><main><h1>There is no such page</h1><p><a href="/">To the lesson</a></p></main></body>
 </html>
 """
 
@@ -50,28 +63,61 @@ def page_app(bundle: Mapping[str, bytes], port: int) -> ASGIApp:
         port: the port that the Host header must name.
     """
     hosts = {f"{name}:{port}" for name in ("localhost", LOOPBACK, "[::1]")}
+    packed = {name: _packed(name, content) for name, content in bundle.items()}
+    headers = {"Content-Security-Policy": _policy(bundle)} | _HEADERS
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await _answer(scope, bundle, hosts)(scope, receive, send)
+            answer = _refusal(scope, hosts, headers) or _answer(scope, bundle, packed, headers)
+            await answer(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
 
     return app
 
 
-def _answer(scope: Scope, bundle: Mapping[str, bytes], hosts: set[str]) -> Response:
+def _policy(bundle: Mapping[str, bytes]) -> str:
+    carries_wasm = any(name.endswith(".wasm") for name in bundle)
+    return _POLICY.format(wasm=" 'wasm-unsafe-eval'" if carries_wasm else "")
+
+
+def _refusal(scope: Scope, hosts: set[str], headers: Mapping[str, str]) -> Response | None:
+    """Why a request gets no file: another Host, or more than reading."""
     given = [host.lower() for host in Headers(scope=scope).getlist("host")]
     if len(given) != 1 or given[0] not in hosts:
-        return PlainTextResponse("This Host is not served here.\n", 400, _HEADERS)
+        return PlainTextResponse("This Host is not served here.\n", 400, headers)
     if scope["method"] not in ("GET", "HEAD"):
-        allowed = {"Allow": "GET, HEAD"} | _HEADERS
+        allowed = {"Allow": "GET, HEAD", **headers}
         return PlainTextResponse("Only GET and HEAD are served.\n", 405, allowed)
+    return None
+
+
+def _answer(
+    scope: Scope,
+    bundle: Mapping[str, bytes],
+    packed: Mapping[str, bytes | None],
+    headers: Mapping[str, str],
+) -> Response:
     name = scope["path"].removeprefix("/") or "index.html"
-    content = bundle.get(name)
-    if content is None:
-        return Response(_NOT_FOUND, 404, _HEADERS, _TYPES[".html"])
-    return Response(content, 200, _HEADERS, _type_of(name))
+    if name not in bundle:
+        return Response(_NOT_FOUND, 404, headers, _TYPES[".html"])
+    content, small = bundle[name], packed[name]
+    if small is not None:
+        headers = {"Vary": "Accept-Encoding", **headers}
+        if _takes_gzip(Headers(scope=scope).getlist("accept-encoding")):
+            content, headers = small, {"Content-Encoding": "gzip", **headers}
+    return Response(content, 200, headers, _type_of(name))
+
+
+def _packed(name: str, content: bytes) -> bytes | None:
+    """The gzip form of a text; None for what is sent as it is."""
+    is_text = any(word in _type_of(name) for word in ("text/", "json", "svg"))
+    return gzip.compress(content, mtime=0) if is_text and len(content) <= _MOST_PACKED else None
+
+
+def _takes_gzip(accepted: Sequence[str]) -> bool:
+    offers = [offer.strip().lower() for line in accepted for offer in line.split(",")]
+    return any(re.fullmatch(r"gzip(\s*;\s*q=(1(\.0*)?|0\.\d*[1-9]\d*))?", o) for o in offers)
 
 
 def _type_of(name: str) -> str:

@@ -1,4 +1,10 @@
-"""The built page as files: where it lies, what it holds, and how it is written elsewhere."""
+"""The built page as files: where it lies, what it holds, and how it is written elsewhere.
+
+The page's language models lie elsewhere in the package and are added here, so that the package
+holds them once. A written site has each of them a second time, as a script: a page opened from disk
+may load nothing else. ONNX files and ONNX Runtime are written too, for sites that a server shows;
+opened from disk the page says that it cannot load them.
+"""
 
 import hashlib
 import json
@@ -9,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError
+from manyheads.web.models import FOLDER, model_files, script_twins
 
 STATIC = Path(__file__).parent / "static"
 """Where the page is built to, and where the wheel carries it."""
@@ -16,23 +23,26 @@ MANIFEST = "manyheads-site.json"
 """Beside a written site: the files that are its own, with their SHA-256."""
 
 
-def read_bundle(static: Path | None = None) -> dict[str, bytes]:
+def read_bundle(static: Path | None = None, models: Path | None = None) -> dict[str, bytes]:
     """Read the built page: its files by name, such as "index.html" or "assets/page.js".
 
     Args:
         static: the folder of the built page; None takes `STATIC`.
+        models: the folder of the models that it loads; None takes the package's own.
 
     Raises:
         ConfigError: the page has not been built.
+        CheckpointError: a model is missing or damaged.
     """
     static = static or STATIC
     if not (static / "index.html").is_file():
         raise ConfigError(f"page ({static}) is not built yet: run `make page`")
     files = sorted(path for path in static.rglob("*") if path.is_file())
-    return {path.relative_to(static).as_posix(): path.read_bytes() for path in files}
+    page = {path.relative_to(static).as_posix(): path.read_bytes() for path in files}
+    return page | model_files(models)
 
 
-def write_site(out: Path, static: Path | None = None) -> list[str]:
+def write_site(out: Path, static: Path | None = None, models: Path | None = None) -> list[str]:
     """Write the page as a folder that works from any address, and from disk.
 
     The folder is made beside its place and moved there when it is whole. A folder that holds
@@ -41,14 +51,16 @@ def write_site(out: Path, static: Path | None = None) -> list[str]:
     Args:
         out: the folder to write.
         static: as in `read_bundle`.
+        models: as in `read_bundle`.
 
     Returns:
         the names of the files written, without the manifest.
 
     Raises:
         ConfigError: the page is not built, or `out` cannot be written or holds other files.
+        CheckpointError: a model is missing or damaged.
     """
-    bundle = read_bundle(static)
+    bundle = _with_twins(read_bundle(static, models))
     try:
         place = out.resolve()
         _refuse_others(out, place)
@@ -66,6 +78,12 @@ def write_site(out: Path, static: Path | None = None) -> list[str]:
             raise
         raise ConfigError(f"OUT ({str(out)!r}) is no path: choose a folder of yours") from error
     return list(bundle)
+
+
+def _with_twins(bundle: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The bundle, and beside each file of the models the script that stands for it."""
+    loaded = {name: data for name, data in bundle.items() if name.startswith(f"{FOLDER}/")}
+    return {**bundle, **script_twins(loaded)}
 
 
 def _write_files(folder: Path, bundle: Mapping[str, bytes]) -> None:

@@ -24,7 +24,7 @@ export interface Row {
 }
 
 /** Columns of one matrix under one title. */
-export function group(title: string, columns: string[]): Column[] {
+export function group(title: string, columns: readonly string[]): Column[] {
   return columns.map((name, at) => ({ title: name, group: title, starts: at === 0 }));
 }
 
@@ -39,7 +39,7 @@ function placeOf(label: string, at: number): Pick<Row, "label" | "index"> {
 
 /** One row a position, the receiver marked; the row speaks of its position as a source. */
 export function tokenRows(
-  tokens: string[],
+  tokens: readonly string[],
   cells: (position: number) => (Quantity | null)[],
   receiver: number | null,
 ): Row[] {
@@ -53,7 +53,7 @@ export function tokenRows(
 
 /** One row a source; sources that the receiver may not see are dimmed. */
 export function sourceRows(
-  tokens: string[],
+  tokens: readonly string[],
   receiver: number,
   cells: (source: number) => (Quantity | null)[],
 ): Row[] {
@@ -66,7 +66,7 @@ export function sourceRows(
 }
 
 /** One row a receiver of a grid over all sources. */
-export function gridRows(tokens: string[], grid: Quantity[][], receiver: number): Row[] {
+export function gridRows(tokens: readonly string[], grid: Quantity[][], receiver: number): Row[] {
   return grid.map((cells, at) => ({
     ...placeOf(tokens[at] ?? "", at),
     cells,

@@ -36,10 +36,27 @@ export function exactText(exact: string): string {
     .replace(/-/g, MINUS);
 }
 
+/** Exact text that is longer than this is shown as decimals, and marked. */
+const LONGEST = 24;
+
+/** The exact text that a mode shows: a fraction, or also roots and logarithms; null for decimals. */
+export function shownExact({ exact }: Quantity, mode: NumberMode): string | null {
+  if (mode === "decimals" || exact === null || exact.length > LONGEST) return null;
+  return mode === "fractions" && /[a-z]/.test(exact) ? null : exactText(exact);
+}
+
 export function quantityText(quantity: Quantity, mode: NumberMode, decimals: number): string {
-  if (mode === "fractions" && quantity.exact !== null) return exactText(quantity.exact);
-  if (mode === "fractions") return decimalText(quantity.value, MAX_DECIMALS);
-  return decimalText(quantity.value, decimals);
+  if (mode === "decimals") return decimalText(quantity.value, decimals);
+  return shownExact(quantity, mode) ?? decimalText(quantity.value, MAX_DECIMALS);
+}
+
+/** Why a number stands as a decimal where exact ones are wanted; null where it is exact as shown. */
+export function whyDecimal(quantity: Quantity, mode: NumberMode): string | null {
+  if (mode === "decimals" || quantity.value === null) return null;
+  if (shownExact(quantity, mode) !== null) return null;
+  if (quantity.exact === null) return "only its decimals are known";
+  if (quantity.exact.length > LONGEST) return "its exact form is long: open it to read it";
+  return `no fraction: it is ${exactText(quantity.exact)}`;
 }
 
 /** Full precision: the shortest text that reads back as the same double. */

@@ -1,86 +1,92 @@
-/** Where the reader is, to and from the fragment of the address. Counts from 1, as labels do. */
+/**
+ * Which view the reader is in, to and from the fragment of the address; the rest is the view's own.
+ *
+ * `#worksheet/three-heads/main/dots?head=2` is the view `worksheet` with the rest after the slash.
+ * Nothing here throws: a fragment that names no view leads to the story.
+ */
 
-import type { Catalog, NumberMode, Sequence, Worksheet } from "./types";
+export const VIEW_NAMES = ["story", "worksheet", "models", "study"] as const;
+export type ViewName = (typeof VIEW_NAMES)[number];
 
-export interface PageState {
-  worksheet: string;
-  sequence: string;
-  /** Counted from 0 inside the page, from 1 in the address. */
-  head: number;
-  receiver: number;
-  step: string;
-  numbers: NumberMode;
+export interface Address {
+  view: ViewName;
+  /** What follows `#view/`, as it is written; "" for the beginning of the view. */
+  rest: string;
 }
 
-export interface Place {
-  worksheet: Worksheet;
-  sequence: Sequence;
+const LONGEST = 100_000;
+
+export function parseAddress(fragment: string): Address {
+  const text = fragment.replace(/^#/, "").slice(0, LONGEST);
+  const earlier = earlierAddress(text);
+  if (earlier) return earlier;
+  const [, name = "", rest = ""] = /^([^/?]*)[/?]?([\s\S]*)$/.exec(text) ?? [];
+  const view = VIEW_NAMES.find((known) => known === name);
+  return view ? { view, rest } : { view: "story", rest: "" };
 }
 
-/** The steps of a worksheet, in order, as `views/index.ts` lists them. */
-export type StepsOf = (worksheet: Worksheet) => string[];
-
-export function placeOf(catalog: Catalog, worksheetName: string, sequenceName: string): Place {
-  const worksheet =
-    catalog.worksheets.find(({ name }) => name === worksheetName) ?? catalog.worksheets[0];
-  if (!worksheet) throw new Error("the page was built without a worksheet");
-  const sequence =
-    worksheet.sequences.find(({ name }) => name === sequenceName) ?? worksheet.sequences[0];
-  if (!sequence) throw new Error(`${worksheet.name} has no sequence`);
-  return { worksheet, sequence };
+export function formatAddress({ view, rest }: Address): string {
+  return rest === "" ? `#${view}` : `#${view}/${rest}`;
 }
 
-function readCount(text: string | null, limit: number, otherwise: number): number {
-  if (text === null || !/^[1-9]\d{0,5}$/.test(text)) return otherwise;
-  const count = Number(text);
-  return count <= limit ? count - 1 : otherwise;
-}
-
-/** Read a fragment. Whatever does not fit the worksheet falls back to a default; never throws. */
-export function parseFragment(fragment: string, catalog: Catalog, stepsOf: StepsOf): PageState {
-  const params = new URLSearchParams(fragment.replace(/^#/, ""));
-  const { worksheet, sequence } = placeOf(
-    catalog,
-    params.get("worksheet") ?? "",
-    params.get("sequence") ?? "",
-  );
-  const steps = stepsOf(worksheet);
-  const step = params.get("step") ?? "";
-  const last = sequence.tokens.length;
-  return {
-    worksheet: worksheet.name,
-    sequence: sequence.name,
-    head: readCount(params.get("head"), worksheet.heads.length, 0),
-    receiver: readCount(params.get("receiver"), last, last - 1),
-    step: steps.includes(step) ? step : (steps[0] ?? ""),
-    numbers: params.get("numbers") === "fractions" ? "fractions" : "decimals",
-  };
-}
-
-export function formatFragment(state: PageState): string {
-  const params = new URLSearchParams({
-    worksheet: state.worksheet,
-    sequence: state.sequence,
-    head: String(state.head + 1),
-    receiver: String(state.receiver + 1),
-    step: state.step,
-    numbers: state.numbers,
+/** The parts of a rest between slashes, decoded; a part that cannot be decoded stays as it is. */
+export function partsOf(rest: string): string[] {
+  return rest.split("/").map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
   });
-  return `#${params}`;
 }
 
-/** The same place after a change; what no longer fits falls back as in `parseFragment`. */
-export function moved(
-  state: PageState,
-  change: Partial<PageState>,
-  catalog: Catalog,
-  stepsOf: StepsOf,
-): PageState {
-  const next = { ...state, ...change };
-  const params = new URLSearchParams(formatFragment(next).slice(1));
-  const before = placeOf(catalog, state.worksheet, state.sequence).sequence;
-  const isLast = state.receiver === before.tokens.length - 1;
-  const isElsewhere = next.worksheet !== state.worksheet || next.sequence !== state.sequence;
-  if (isElsewhere && isLast && change.receiver === undefined) params.delete("receiver");
-  return parseFragment(params.toString(), catalog, stepsOf);
+/** An address of the page before it had views: `#worksheet=two-routes&step=dots&head=2`. */
+function earlierAddress(text: string): Address | null {
+  if (!/^(?:worksheet|sequence|step|head|receiver|numbers)=/.test(text)) return null;
+  const params = new URLSearchParams(text);
+  const written = (name: string) => encodeURIComponent(params.get(name) ?? "");
+  const path = ["worksheet", "sequence", "step"].map(written).join("/");
+  const query = ["head", "receiver", "numbers"]
+    .filter((name) => params.has(name))
+    .map((name) => `${name}=${written(name)}`);
+  return { view: "worksheet", rest: query.length > 0 ? `${path}?${query.join("&")}` : path };
+}
+
+/** Milliseconds between two writes of one address; browsers refuse too many in a row. */
+const PAUSE = 300;
+
+/** Writes the address: a new entry of the history at once, a changed one at most every 300 ms. */
+export class AddressBar {
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private waiting: string | null = null;
+
+  constructor(private readonly history: Pick<History, "pushState" | "replaceState">) {}
+
+  push(fragment: string): void {
+    this.flush();
+    this.history.pushState(null, "", fragment);
+  }
+
+  replace(fragment: string): void {
+    if (this.timer !== undefined) {
+      this.waiting = fragment;
+      return;
+    }
+    this.history.replaceState(null, "", fragment);
+    this.timer = setTimeout(() => this.flush(), PAUSE);
+  }
+
+  /** Write what waits. */
+  flush(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    if (this.waiting !== null) this.history.replaceState(null, "", this.waiting);
+    this.waiting = null;
+  }
+
+  /** Forget what waits: the reader has gone elsewhere. */
+  drop(): void {
+    this.waiting = null;
+    this.flush();
+  }
 }

@@ -1,4 +1,4 @@
-/** The form of the file that Python writes: worksheets, their given numbers and their answers. */
+/** The form of the file that Python writes: worksheets and their given numbers. */
 
 export type Nested<T> = T | Nested<T>[];
 
@@ -30,9 +30,10 @@ export interface Sequence {
   tokens: string[];
   /** The row of `token_embedding` that each token takes; null where X is given whole. */
   token_keys: string[] | null;
+  /** The rows where they are given whole. */
+  X: Numbers | null;
   target: string | null;
   candidates: string[];
-  fields: Record<string, Numbers>;
 }
 
 export interface Worksheet {
@@ -57,7 +58,8 @@ export interface Catalog {
   worksheets: Worksheet[];
 }
 
-export type NumberMode = "decimals" | "fractions";
+/** fractions: as a fraction where it is one; symbols: as its exact text where that is known. */
+export type NumberMode = "decimals" | "fractions" | "symbols";
 
 /** One number as a figure shows it: where it comes from, its value, its exact text. */
 export interface Quantity {

@@ -1,9 +1,9 @@
 /** What every view is handed. */
 
-import type { Solved } from "../lib/quantities";
+import type { LiveSolved } from "../lib/live";
 
 export interface StepProps {
-  solved: Solved;
+  solved: LiveSolved;
   /** Counted from 0. */
   head: number;
   receiver: number;

@@ -1,0 +1,109 @@
+"""The shipped studies for the page: parts of each `results.json`, under the paths they have there.
+
+Nothing is worked out here. A number of the page named `three-models:aggregate.mlp.test_loss.mean`
+is what stands at that path of the study's results; `web/src/views/study/data.ts` has the form.
+`python -m manyheads.cli.page_study OUT.json` writes the file, since what the numbers do not show is
+said by the report.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from manyheads.core.errors import ConfigError, StudyError
+
+FORMAT = 1
+SHIPPED = Path(__file__).parents[1] / "study" / "results"
+"""Where the package keeps the results of its studies, a folder a plan."""
+ORDER = ("three-models", "own-recipe", "head-count")
+"""The studies of the page; each has its own place there and its own numbers."""
+_OF_PLAN = ("name", "description", "seeds", "models", "comparisons", "protocol", "data")
+_OF_RUN = (
+    *("model", "num_heads", "seed", "parameters", "steps", "selected_step", "validation_loss"),
+    *("test_loss", "test_perplexity", "seconds", "tokens_seen", "learning_rate"),
+)
+_OF_TRACE = ("step", "validation_loss")
+_METRICS = ("test_loss", "test_perplexity", "validation_loss", "seconds")
+_OF_PAIR = (
+    *("model_a", "model_b", "metric", "n", "seeds", "differences", "mean", "sd", "level"),
+    *("interval", "method", "resamples", "t_interval", "left_out", "note"),
+)
+
+
+def shipped_studies(folder: Path | None = None) -> tuple[Path, ...]:
+    """The folders of the shipped studies, in the order of the page; none where none is shipped.
+
+    Args:
+        folder: where to look; the package's own folder unless given.
+    """
+    folder = folder or SHIPPED
+    return tuple(folder / name for name in ORDER if (folder / name / "results.json").is_file())
+
+
+def study_part(results: Mapping[str, Any], limits: Sequence[str]) -> dict[str, Any]:
+    """What the page shows of a study.
+
+    Args:
+        results: what its `results.json` holds.
+        limits: what its numbers do not show, a paragraph each.
+
+    Raises:
+        StudyError: the results lack a part.
+    """
+    try:
+        aggregate = {
+            model: _chosen(metrics, _METRICS) for model, metrics in results["aggregate"].items()
+        }
+        return {
+            "name": results["plan"]["name"],
+            "plan": _chosen(results["plan"], _OF_PLAN),
+            "plan_sha256": results["plan_sha256"],
+            "data_sha256": results["data_sha256"],
+            "data": dict(results["data"]),
+            "environment": dict(results["environment"]),
+            "runs": [_run(run) for run in results["runs"]],
+            "aggregate": aggregate,
+            "paired": [_chosen(pair, _OF_PAIR) for pair in results["paired"]],
+            "limits": list(limits),
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise StudyError(f"results lack {error}: give those of a finished study") from error
+
+
+def write_study_data(path: Path, studies: Sequence[Mapping[str, Any]]) -> None:
+    """Write the studies of the page to a file, whole or not at all.
+
+    Args:
+        path: the file.
+        studies: what `study_part` gives of each.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    document = {"format": FORMAT, "studies": list(studies)}
+    text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(f"{text}\n", encoding="utf-8")
+        os.replace(draft, path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise ConfigError(
+            f"OUT ({path}) cannot be written ({error.strerror or error}): "
+            "choose a file in a folder of yours"
+        ) from error
+
+
+def _run(run: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **_chosen(run, _OF_RUN),
+        "trace": [_chosen(entry, _OF_TRACE) for entry in run["trace"]],
+    }
+
+
+def _chosen(table: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Those of the names that the table has."""
+    return {name: table[name] for name in names if name in table}

@@ -1,0 +1,145 @@
+"""What a number on the page must be, by its name, worked out in Python; how it may be written."""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from manyheads.study import shipped_results
+from manyheads.worksheets.arithmetic import float_of
+from manyheads.worksheets.exact import scale_of
+from manyheads.worksheets.interventions import one_wide_head, without_head, zero_query
+from manyheads.worksheets.library import Worksheet
+from manyheads.worksheets.numbers import parse_number
+from tests.web.browsing import Shown, opened
+
+SOLVED = re.compile(r"([\w-]+):([\w-]+)(?:\?([\w-]+))?\.(\w+)((?:\[\d+\])+)")
+STUDIES = ("three-models", "own-recipe", "head-count")
+GIVEN = re.compile(r"([\w-]+):([\w.]+)((?:\[\d+\])*)")
+Edits = tuple[tuple[str, str], ...]
+"""Places and what was typed there."""
+
+
+def indices_of(text: str) -> tuple[int, ...]:
+    """[0][9][5] as numbers."""
+    return tuple(int(index) for index in re.findall(r"\d+", text))
+
+
+@cache
+def edited(name: str, edits: Edits = (), variant: str = "") -> Worksheet:
+    """A worksheet with edits, and then with one thing about it changed."""
+    sheet = opened(name).edit(dict(edits)) if edits else opened(name)
+    if variant == "wide":
+        return one_wide_head(sheet)
+    if variant == "zero-query":
+        return zero_query(sheet)
+    if variant == "not-causal":
+        return Worksheet.from_document(sheet.document | {"is_causal": False})
+    for head in re.findall(r"without-head-(\d)", variant):
+        sheet = without_head(sheet, int(head) - 1)
+    return sheet
+
+
+@cache
+def answers(name: str, sequence: str, edits: Edits = (), variant: str = "") -> dict[str, Any]:
+    """The float form's answers: another way to them than the page's exact ones."""
+    solution = edited(name, edits, variant).solve(sequence)
+    found = {field: solution[field] for field in solution.fields}
+    weights, values = found["attn_weights"], found["v"]
+    return found | {"weighted_values": np.einsum("hts,hsi->htsi", weights, values)}
+
+
+def given_number(sheet: Worksheet, path: str, indices: tuple[int, ...]) -> float:
+    """A given number, read from the worksheet file."""
+    if path == "scale":
+        return float_of(scale_of(sheet))
+    node: Any = sheet.document
+    for key in (*path.split("."), *indices):
+        node = node[int(key) if isinstance(node, list) else key]
+    return float_of(parse_number(node))
+
+
+@cache
+def results(plan: str) -> Mapping[str, Any]:
+    """What `results.json` of a shipped study holds."""
+    found: Mapping[str, Any] = shipped_results(plan).content
+    return found
+
+
+def measured(quantity: str) -> bool:
+    """Whether a study gave the number: it is named by the plan."""
+    return quantity.partition(":")[0] in STUDIES
+
+
+def measured_number(quantity: str) -> float:
+    """A number of a study, found by its path in `results.json`."""
+    plan, _, path = quantity.partition(":")
+    node: Any = results(plan)
+    for name, index in re.findall(r"([\w-]+)|\[(\d+)\]", path):
+        node = node[name] if name else node[int(index)]
+    return float(node)
+
+
+@cache
+def expected(quantity: str, edits: Edits = (), variant: str = "") -> float:
+    """What a number of a worksheet must be.
+
+    A number of a variant says so in its name (`river?wide`), or is on a page with that variant.
+    """
+    if found := SOLVED.fullmatch(quantity):
+        name, sequence, own, field, tail = found.groups()
+        if sequence in opened(name).sequence_names:
+            table = answers(name, sequence, edits, own or variant)[field]
+            return float(table[indices_of(tail)])
+    found = GIVEN.fullmatch(quantity)
+    assert found, quantity
+    name, path, tail = found.groups()
+    return given_number(edited(name, edits, variant), path, indices_of(tail))
+
+
+def check_close(quantity: str, value: str, want: float) -> None:
+    """The page's value is ours, to the last digits of a float64."""
+    got = float(value)
+    assert got == want or abs(got - want) <= 1e-12 * max(1.0, abs(want)), (quantity, got, want)
+
+
+def check_decimals(quantity: str, value: str, text: str) -> None:
+    """A text is its value rounded, with no digit wrong; thousands may be set apart by commas."""
+    text = re.sub(r"(?<=\d),(?=\d{3})|\s(?=%)", "", text)
+    if value == "-Infinity":
+        assert text == "\u2212\u221e", quantity
+        return
+    found = re.fullmatch(r"([\u2212+]?)\d+(?:\.(\d{1,6}))?(%?)", text)
+    assert found, (quantity, text)
+    sign, decimals, percent = found.groups()
+    shown = Fraction(text.strip("%+").replace("\u2212", "-"))
+    exact = Fraction(float(value)) * (100 if percent else 1)
+    half = Fraction(1, 2 * 10 ** len(decimals or ""))
+    assert abs(shown - exact) <= half + Fraction(1, 10**12), (quantity, value, text)
+    assert sign != "+" or exact > 0, (quantity, value, text)
+
+
+def check_exact(quantity: str, value: str, text: str) -> None:
+    """A fraction, or a form with roots and logarithms, says the same as its value."""
+    if re.search("[.,%\u221e]", text):
+        check_decimals(quantity, value, text)
+        return
+    written = re.sub(
+        "\u221a(\\d+)", r"sqrt(\1)", text.replace("\u2212", "-").replace("\u00b7", "*")
+    )
+    got, want = float_of(parse_number(written)), float(value)
+    assert abs(got - want) <= 1e-14 * max(1.0, abs(want)), (quantity, value, text)
+
+
+def check_shown(
+    numbers: set[Shown], edits: Mapping[str, str] | None = None, variant: str = ""
+) -> None:
+    """All numbers of a worksheet's view, as decimals; former ones are those of the given sheet."""
+    given = tuple((edits or {}).items())
+    for quantity, value, text, is_former in numbers:
+        want = expected(quantity) if is_former else expected(quantity, given, variant)
+        check_close(quantity, value, want)
+        check_decimals(quantity, value, text)

@@ -1,0 +1,258 @@
+"""The story: every number is worked out again, every frame fits its stage, in every build."""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser
+
+from tests.web.browsing import GO, Visit
+from tests.web.reckoning import (
+    SOLVED,
+    answers,
+    check_close,
+    check_exact,
+    expected,
+    indices_of,
+    measured,
+    measured_number,
+)
+
+SHAPE = re.compile(r"shape:([\w-]+):([\w-]+)\.(\w+)\[(\d)\]")
+COMPUTED = re.compile(r"([a-z-]+:[a-z-]+)((?:\[\d+\])*)")
+VALUES, WEIGHTS = np.array([[10, 1], [2, 8]]), np.array([[0.8, 0.2], [0.2, 0.8]])
+MESSAGES = WEIGHTS @ VALUES
+WIDTH, CONTEXT = 64, 64
+"""Of the study's models."""
+PLAIN: dict[str, Any] = {
+    "two-source:values": VALUES,
+    "two-source:weights": WEIGHTS,
+    "two-source:one-head": MESSAGES,
+    "two-source:message": np.diagonal(MESSAGES),
+    "layer:weights": 4 * 4 * 4,
+    "layer:biases": 4 * 4,
+    "layer:parameters": 80,
+    "layer:in-proj-weight": 12 * 4,
+    "layer:in-proj-bias": 12,
+    "layer:out-proj-weight": 4 * 4,
+    "layer:out-proj-bias": 4,
+    "mask:allowed": sum(range(1, 11)),
+    "mask:blocked": 100 - sum(range(1, 11)),
+    "accounting:width": WIDTH,
+    "accounting:context": CONTEXT,
+    "accounting:parameters": 4 * WIDTH * WIDTH,
+    "patches:pixels": 64,
+    "patches:count": 4,
+    "patches:numbers": 16,
+    "patches:rows": 5,
+    "patches:width": 4,
+    "patches:embedding": 64,
+    "patches:scores": 50,
+    "one:row": 1,
+    "cross:receivers": 3,
+    "cross:sources": 5,
+    "cross:scores": 15,
+}
+OF_HEADS = {
+    "layer:scores": lambda heads: heads * 10 * 10,
+    "accounting:head-width": lambda heads: WIDTH / heads,
+    "accounting:scores": lambda heads: heads * CONTEXT**2,
+    "accounting:bytes": lambda heads: 4 * heads * CONTEXT**2,
+}
+OVERFLOW = """() => {
+  const frame = document.querySelector(".frame");
+  const edge = frame.getBoundingClientRect();
+  const folio = frame.querySelector(".folio").getBoundingClientRect();
+  const scale = edge.width / frame.offsetWidth;
+  const found = [];
+  const walker = document.createTreeWalker(frame, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  const sizeOf = ({ a, b, c, d }) => Math.sqrt(Math.abs(a * d - b * c));
+  const meets = (a, b) =>
+    a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+  while (walker.nextNode()) {
+    const node = walker.currentNode;
+    const at = node.parentElement;
+    if (!node.data.trim() || !at.checkVisibility({ visibilityProperty: true })) continue;
+    if (at.closest(".hidden, title, desc")) continue;
+    range.selectNodeContents(node);
+    for (const box of range.getClientRects()) {
+      const isOut = box.left < edge.left - 1 || box.right > edge.right + 1 ||
+        box.top < edge.top - 1 || box.bottom > edge.bottom + 1;
+      const isUnder = !at.closest(".folio") && meets(box, folio);
+      if (isOut || isUnder) found.push(`${isOut ? "outside" : "under the folio"}: ${node.data}`);
+    }
+    const size = at.ownerSVGElement
+      ? parseFloat(getComputedStyle(at).fontSize) * sizeOf(at.getScreenCTM())
+      : parseFloat(getComputedStyle(at).fontSize) * scale;
+    if (size < 11.9) found.push(`${size.toFixed(1)} px: ${node.data}`);
+  }
+  for (const box of frame.querySelectorAll("*")) {
+    const style = getComputedStyle(box);
+    if (style.overflow === "visible" || box.closest("svg, .hidden")) continue;
+    if (box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1) {
+      found.push(`cut off: ${box.className} ${box.scrollWidth}x${box.scrollHeight}`);
+    }
+  }
+  if (frame.scrollHeight > frame.clientHeight || frame.scrollWidth > frame.clientWidth) {
+    found.push(`the frame is ${frame.scrollWidth}x${frame.scrollHeight}`);
+  }
+  return found;
+}"""
+BUILDS = f"""async (ids) => {{
+  const go = {GO};
+  const counts = [];
+  for (const id of ids) {{
+    await go(`#story/${{id}}/0/stage`);
+    const text = document.querySelector(".stage-count small")?.textContent ?? "0";
+    counts.push(Number(/\\d+(?=\\D*$)/.exec(text)[0]));
+  }}
+  return counts;
+}}"""
+
+
+def frames_of(root: Path) -> list[str]:
+    """The names of all frames, in order, as the story's files have them."""
+    files = sorted((root / "web" / "src" / "story").glob("*.md"))
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    return [name for text in texts for name in re.findall(r"^## .*\{#([\w-]+)\}$", text, re.M)]
+
+
+@pytest.fixture(scope="module")
+def stops(root: Path, browser: Browser, from_disk: str) -> list[str]:
+    """The address of every build of every frame."""
+    names = frames_of(root)
+    assert len(names) > 20
+    with Visit(browser, from_disk, offline=True) as visit:
+        visit.open("#story")
+        builds = visit.page.evaluate(BUILDS, names)
+    assert sum(builds) > 20
+    return [
+        f"#story/{name}/{build}/stage"
+        for name, count in zip(names, builds, strict=True)
+        for build in range(count + 1)
+    ]
+
+
+SUMS: dict[str, Callable[..., Any]] = {
+    "query_key_products": lambda a, h, t, s, i: a["q"][h, t, i] * a["k"][h, s, i],
+    "running_message": lambda a, h, t, s, i: a["weighted_values"][h, t, : s + 1, i].sum(),
+    "weight_sum": lambda a, h, t: a["attn_weights"][h, t].sum(),
+    "column_sum": lambda a, h, s: a["attn_weights"][h, :, s].sum(),
+    "head_average": lambda a, t, i: a["head_outputs"][:, t, i].mean(),
+    "output_cut": lambda a, t, i: 0.0 if i < a["output"].shape[1] / 2 else a["output"][t, i],
+}
+"""The plain sums of answers that the story shows beside them."""
+
+
+@cache
+def reckoned(quantity: str) -> float:
+    """What a number of the story must be, by its name."""
+    if measured(quantity):
+        return measured_number(quantity)
+    if found := SHAPE.fullmatch(quantity):
+        name, sequence, field, axis = found.groups()
+        return float(answers(name, sequence)[field].shape[int(axis)])
+    found = COMPUTED.fullmatch(quantity)
+    if found and found[1] in OF_HEADS:
+        return float(OF_HEADS[found[1]](*indices_of(found[2])))
+    if found and found[1] in PLAIN:
+        return float(np.asarray(PLAIN[found[1]])[indices_of(found[2])])
+    solved = SOLVED.fullmatch(quantity)
+    if solved and solved[4] in SUMS:
+        name, sequence, variant, field, tail = solved.groups()
+        return float(SUMS[field](answers(name, sequence, (), variant or ""), *indices_of(tail)))
+    return expected(quantity)
+
+
+def check_story_text(quantity: str, value: str, text: str) -> None:
+    """A number stands among other signs of its drawing, such as "× 0.718"."""
+    bare = re.sub(r"^[^\d\u2212+\u221a]*[=\u00d7+\u00b7(]\s*|[)\s,;:]+$", "", text.strip())
+    check_exact(quantity, value, bare)
+
+
+def test_every_number_in_every_build_is_worked_out_again(visit: Visit, stops: list[str]) -> None:
+    visit.open("#story")
+    seen = visit.shown(stops)
+    assert len({number.quantity for number in seen}) > 300
+    for quantity, value, text, _ in seen:
+        check_close(quantity, value, reckoned(quantity))
+        check_story_text(quantity, value, text)
+
+
+def test_the_article_shows_the_same_numbers(visit: Visit, stops: list[str]) -> None:
+    visit.open("#story")
+    on_stage = {number.quantity for number in visit.shown(stops)}
+    article = visit.shown(["#story/start/0/read"])
+    for quantity, value, text, _ in article:
+        check_close(quantity, value, reckoned(quantity))
+        check_story_text(quantity, value, text)
+    assert {number.quantity for number in article} <= on_stage
+
+
+def test_every_frame_fits_its_stage_in_every_build(visit: Visit, stops: list[str]) -> None:
+    visit.open("#story")
+    wrong = {}
+    for stop in stops:
+        visit.go(stop)
+        if found := visit.page.evaluate(OVERFLOW):
+            wrong[stop] = found
+    assert wrong == {}
+
+
+def test_a_frame_that_does_not_fit_is_found(visit: Visit) -> None:
+    visit.open("#story")
+    visit.page.evaluate("document.querySelector('.frame .body').append('word '.repeat(2000))")
+    assert visit.page.evaluate(OVERFLOW) != []
+
+
+def walked(visit: Visit, key: str, most: int) -> Iterator[str]:
+    """What the stage says after each press, until a press changes nothing."""
+    said = visit.page.inner_text(".stage-count")
+    for _ in range(most):
+        visit.page.keyboard.press(key)
+        now = visit.page.inner_text(".stage-count")
+        if now == said:
+            return
+        said = now
+        yield now
+
+
+def test_keys_walk_through_every_build_and_back(visit: Visit, stops: list[str]) -> None:
+    visit.open("#story")
+    there = list(walked(visit, "ArrowRight", len(stops) + 5))
+    assert len(there) == len(stops) - 1
+    assert len(list(walked(visit, "ArrowLeft", len(stops) + 5))) == len(stops) - 1
+    visit.page.keyboard.press("End")
+    visit.page.wait_for_timeout(400)
+    assert visit.page.url.split("/")[-3:-1] != [] and stops[-1].split("/")[1] in visit.page.url
+
+
+def test_a_second_window_follows_and_leads(visit: Visit) -> None:
+    visit.open("#story/start/0/stage")
+    with visit.context.expect_page() as opened_page:
+        visit.page.keyboard.press("p")
+    presenter = opened_page.value
+    presenter.wait_for_selector("main h2")
+    assert presenter.locator("header.top").count() == 0
+    frame = "document.querySelector('.frame').dataset.frame"
+    visit.page.keyboard.press("ArrowDown")
+    visit.page.wait_for_timeout(300)
+    assert presenter.evaluate(frame) == visit.page.evaluate(frame)
+    presenter.keyboard.press("ArrowDown")
+    visit.page.wait_for_timeout(300)
+    assert presenter.evaluate(frame) == visit.page.evaluate(frame) != "start"
+
+
+def test_print_holds_every_frame_as_text(visit: Visit, root: Path, tmp_path: Path) -> None:
+    visit.open("#story")
+    visit.page.emulate_media(media="print")
+    printed = visit.page.locator(".sheet .frame")
+    printed.first.wait_for(state="attached")
+    names = frames_of(root)
+    assert printed.count() == len(names)
+    assert visit.page.pdf(path=tmp_path / "story.pdf", prefer_css_page_size=True)

@@ -1,0 +1,51 @@
+"""The studies: every number on the page stands at its path in the shipped results."""
+
+import pytest
+
+from manyheads.web.study import shipped_studies
+from tests.web.browsing import Shown, Visit
+from tests.web.reckoning import check_decimals, measured, measured_number
+
+
+@pytest.fixture(scope="module")
+def names() -> list[str]:
+    """The shipped studies."""
+    found = [folder.name for folder in shipped_studies()]
+    if not found:
+        pytest.skip("no study is shipped: run one and ship its results")
+    return found
+
+
+def check_results(numbers: set[Shown]) -> None:
+    for quantity, value, text, _ in numbers:
+        assert float(value) == measured_number(quantity), quantity
+        if text:  # a point or a bar of a curve has no text; its table has
+            check_decimals(quantity, value, text)
+
+
+def test_every_number_of_the_studies_stands_in_their_results(
+    visit: Visit, names: list[str]
+) -> None:
+    visit.open("#study")
+    seen = visit.shown(["#study", f"#study/{names[-1]}"])
+    check_results(seen)
+    for name in names:
+        shown = {number.quantity for number in seen if number.quantity.startswith(f"{name}:")}
+        assert f"{name}:runs[0].test_loss" in shown
+        assert len(shown) > 30
+
+
+def test_the_story_shows_the_study_s_own_numbers(visit: Visit, names: list[str]) -> None:
+    visit.open("#story")
+    seen = visit.shown([f"#story/study/{build}/stage" for build in range(4)])
+    found = {number for number in seen if measured(number.quantity)}
+    assert len(found) > 5
+    check_results(found)
+
+
+def test_a_number_that_is_not_the_results_is_found(names: list[str]) -> None:
+    name = f"{names[0]}:runs[0].test_loss"
+    value = measured_number(name)
+    check_results({Shown(name, repr(value), f"{value:.4f}", False)})
+    with pytest.raises(AssertionError):
+        check_results({Shown(name, repr(value + 1e-9), "1", False)})

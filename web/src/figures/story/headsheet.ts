@@ -1,0 +1,100 @@
+/** The columns of one head's sum, for the sheet that works it line by line. */
+
+import type { Quantity } from "../../lib/types";
+import { bank, numberNamed } from "./engine";
+
+export interface SheetColumn {
+  title: string;
+  group: string;
+  cells: Quantity[];
+  total?: Quantity | undefined;
+  width: number;
+  decimals: number;
+}
+
+export interface SheetGroup {
+  title: string;
+  /** The build with which it appears. */
+  from: number;
+  columns: SheetColumn[];
+}
+
+export interface HeadSheetData {
+  label: string;
+  names: string[];
+  /** The source with the largest weight. */
+  marked: number;
+  totalName: string;
+  groups: SheetGroup[];
+}
+
+export type Part = "scores" | "message";
+type Spec = [title: string, field: (source: number) => string, decimals: number, width: number];
+
+/** The sum of the last token as receiver. */
+export function headSheet(sentence: string, head: number, part: Part): HeadSheetData {
+  const solved = bank(sentence);
+  const last = solved.last;
+  const sources = solved.tokens.map((_, source) => source);
+  const name = (field: string, index: string) =>
+    `river-and-cheque:${sentence}.${field}[${head}]${index}`;
+  const to =
+    (field: string, rest = "") =>
+    (source: number) =>
+      name(field, `[${last}][${source}]${rest}`);
+  const from = (field: string, i: number) => (source: number) => name(field, `[${source}][${i}]`);
+  const group = (title: string, build: number, specs: Spec[], totals: string[] = []) => ({
+    title,
+    from: build,
+    columns: specs.map(([own, field, decimals, width], at) => ({
+      title: own,
+      group: title,
+      cells: sources.map((source) => numberNamed(field(source))),
+      total: totals[at] ? numberNamed(totals[at]) : undefined,
+      width,
+      decimals,
+    })),
+  });
+  const weights = solved.row("attn_weights", head, last);
+  const marked = weights.reduce(
+    (best, { value }, at) => ((value ?? 0) > (weights[best]?.value ?? 0) ? at : best),
+    0,
+  );
+  const q = (i: number) => name("q", `[${last}][${i}]`);
+  const scores = [
+    group("key", 0, [
+      ["k 1", from("k", 0), 1, 48],
+      ["k 2", from("k", 1), 1, 48],
+    ]),
+    group("query × key", 1, [
+      ["q 1 × k 1", to("query_key_products", "[0]"), 2, 74],
+      ["q 2 × k 2", to("query_key_products", "[1]"), 2, 74],
+    ]),
+    group("sum", 2, [["q · k", to("dots"), 2, 62]]),
+    group("÷ √2", 3, [["score", to("scores"), 3, 66]]),
+  ];
+  const message = [
+    group("score", 0, [["", to("scores"), 3, 56]]),
+    group("exp", 1, [["exp(score)", to("exp_scores"), 3, 82]], [name("exp_sum", `[${last}]`)]),
+    group("÷ sum", 2, [["weight", to("attn_weights"), 3, 62]], [name("weight_sum", `[${last}]`)]),
+    group("value", 3, [
+      ["v 1", from("v", 0), 1, 46],
+      ["v 2", from("v", 1), 1, 46],
+    ]),
+    group("weight × value", 4, [
+      ["1", to("weighted_values", "[0]"), 3, 60],
+      ["2", to("weighted_values", "[1]"), 3, 60],
+    ]),
+    group("running sum", 5, [
+      ["1", to("running_message", "[0]"), 3, 60],
+      ["2", to("running_message", "[1]"), 3, 60],
+    ]),
+  ];
+  return {
+    label: `Head ${head + 1}, receiver ${last + 1} “${solved.tokens[last]}”: ${part === "scores" ? "from keys to scores" : "from scores to the message"}; query (${[0, 1].map((i) => numberNamed(q(i)).value).join(", ")})`,
+    names: solved.names,
+    marked,
+    totalName: "sum",
+    groups: part === "scores" ? scores : message,
+  };
+}

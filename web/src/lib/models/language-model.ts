@@ -1,0 +1,103 @@
+/** What both kinds of model share: their last layers, and checked ids and switches. */
+import { add, multiply } from "./matrix";
+import { headDim, type ModelFile } from "./safetensors";
+import { type HeadSwitch, type ModelConfig, ModelError } from "./types";
+
+/** The grids of a window: (H, S, S), receiver by source; see `WindowView`. */
+export interface Grids {
+  numHeads: number;
+  size: number;
+  ownWeights: Float32Array;
+  weights: Float32Array;
+}
+
+/** A model of the study, by the page's own engine. */
+export interface LanguageModel {
+  readonly config: ModelConfig;
+  /** What may follow the ids, (V,); the last `context` of them count. */
+  logits(ids: readonly number[], heads?: readonly HeadSwitch[]): Float32Array;
+  /** Where the heads of each word of the window look; empty without heads. */
+  grids(ids: readonly number[], heads?: readonly HeadSwitch[]): Grids;
+}
+
+/** The hidden ReLU layer and the logits of a model. */
+export class Prediction {
+  private readonly hidden: Float64Array;
+  private readonly sums: Float64Array;
+  private readonly units: { weight: Float32Array; bias: Float32Array };
+  private readonly output: { weight: Float32Array; bias: Float32Array };
+
+  constructor(file: ModelFile, inputs: number) {
+    const { hidden, vocab_size } = file.config;
+    this.hidden = new Float64Array(hidden);
+    this.sums = new Float64Array(vocab_size);
+    const weight = valuesOf(file, "hidden.weight", [hidden, inputs]);
+    this.units = { weight, bias: valuesOf(file, "hidden.bias", [hidden]) };
+    this.output = {
+      weight: valuesOf(file, "output.weight", [vocab_size, hidden]),
+      bias: valuesOf(file, "output.bias", [vocab_size]),
+    };
+  }
+
+  /** Logits (V,) of an updated row, or of all joined rows. */
+  logits(row: Float64Array): Float32Array {
+    const { hidden, sums, units, output } = this;
+    multiply(units.weight, row, hidden);
+    add(units.bias, hidden);
+    for (let i = 0; i < hidden.length; i++) hidden[i] = Math.max(0, hidden[i] as number);
+    multiply(output.weight, hidden, sums);
+    add(output.bias, sums);
+    return new Float32Array(sums);
+  }
+}
+
+/** The numbers of a tensor that must be there, in this shape. */
+export function valuesOf(file: ModelFile, name: string, shape: readonly number[]): Float32Array {
+  const tensor = file.tensors.get(name);
+  if (tensor?.shape.join() !== shape.join())
+    throw new ModelError(
+      `The model's file is damaged (${name} has shape ${tensor?.shape.join(" x ") ?? "none"}, ` +
+        `not ${shape.join(" x ")}): install manyheads again.`,
+    );
+  return tensor.values;
+}
+
+/** No tensor but those that a model has. */
+export function checkNames(file: ModelFile, names: readonly string[]): void {
+  for (const name of file.tensors.keys())
+    if (!names.includes(name))
+      throw new ModelError(
+        `The model's file is damaged (unknown ${name}): install manyheads again.`,
+      );
+}
+
+/** The window: the last `context` ids, each of them a word other than padding. */
+export function windowOf(config: ModelConfig, ids: readonly number[]): number[] {
+  const window = ids.slice(-config.context);
+  const isWord = (id: number) => Number.isInteger(id) && id > 0 && id < config.vocab_size;
+  const wrong = window.find((id) => !isWord(id));
+  if (window.length === 0 || wrong !== undefined)
+    throw new ModelError(`ids (${wrong ?? "none"}) must be words of the model's vocabulary.`);
+  return window;
+}
+
+/** One switch a head, each of them possible. */
+export function switchesOf(config: ModelConfig, heads?: readonly HeadSwitch[]): HeadSwitch[] {
+  const H = config.num_heads ?? 0;
+  const switches = heads ? [...heads] : new Array<HeadSwitch>(H).fill("own");
+  if (switches.length !== H)
+    throw new ModelError(`heads (${switches.length} switches) must be one a head: ${H}.`);
+  for (const state of switches) {
+    const isHead = typeof state === "number" && Number.isInteger(state) && state >= 0 && state < H;
+    if (!isHead && state !== "own" && state !== "off" && state !== "uniform")
+      throw new ModelError(
+        `heads (${state}) must be own, off, uniform or a head from 0 to ${H - 1}.`,
+      );
+  }
+  return switches;
+}
+
+/** H times d, the width of all heads' messages joined. */
+export function joinedWidth(config: ModelConfig): number {
+  return (config.num_heads ?? 0) * headDim(config);
+}

@@ -1,0 +1,98 @@
+/** From logits to the next word, by the rule of docs/generate.md: the best one, or a seeded draw. */
+import { type PCG32, seedFrom } from "./pcg32";
+import { type GenerateSettings, ModelError } from "./types";
+
+export const PAD_ID = 0;
+export const BOS_ID = 1;
+export const EOS_ID = 2;
+export const UNK_ID = 3;
+/** Words that no story goes on with. */
+const NEVER_CHOSEN = [PAD_ID, BOS_ID, UNK_ID];
+const DEFAULT_TOP_K = 40;
+
+/** Checked settings of a choice. */
+export interface Sampling {
+  temperature: number;
+  /** null is 40, or all words where there are fewer. */
+  topK: number | null;
+  seed: bigint;
+}
+
+/** Check settings for a vocabulary of this many words. */
+export function samplingFrom(settings: GenerateSettings, vocabSize: number): Sampling {
+  const { temperature = 0.8, topK = null, seed = 0 } = settings;
+  if (!(temperature >= 0 && temperature < Infinity))
+    throw new ModelError(
+      `temperature (${temperature}) must be a finite number from 0: use 0 for the best word each time, or a number such as 0.8.`,
+    );
+  const most = vocabSize - NEVER_CHOSEN.length;
+  if (topK !== null && !(Number.isInteger(topK) && topK >= 1 && topK <= most))
+    throw new ModelError(
+      `top-k (${topK}) must be a whole number from 1 to ${most}, the words that can be chosen: use another.`,
+    );
+  return { temperature, topK, seed: seedFrom(seed) };
+}
+
+/** The id of the next word; one number is drawn, or none at temperature 0. */
+export function chooseWord(
+  logits: ArrayLike<number>,
+  sampling: Sampling,
+  draws: PCG32,
+  vocabSize = logits.length,
+): number {
+  const scores = allowedScores(logits, vocabSize);
+  const count = sampling.topK ?? Math.min(DEFAULT_TOP_K, vocabSize - NEVER_CHOSEN.length);
+  if (sampling.temperature === 0) return bestWords(scores, 1)[0] ?? EOS_ID;
+  const words = bestWords(scores, count);
+  return drawn(words, scores, sampling.temperature, draws.uniform());
+}
+
+/** The logits in float64, with those of words that are never chosen at minus infinity. */
+function allowedScores(logits: ArrayLike<number>, vocabSize: number): Float64Array {
+  const scores = new Float64Array(vocabSize);
+  for (let id = 0; id < vocabSize; id++) {
+    const score = logits[id] ?? Number.NaN;
+    if (!Number.isFinite(score))
+      throw new ModelError(`The model's logit of word ${id} is not a finite number (${score}).`);
+    scores[id] = score;
+  }
+  for (const id of NEVER_CHOSEN) scores[id] = -Infinity;
+  return scores;
+}
+
+/** The ids of the best words, best first; of equal ones the lowest id first. */
+export function bestWords(scores: ArrayLike<number>, count: number): number[] {
+  const sorted = new Float64Array(scores).sort();
+  const least = sorted[Math.max(0, sorted.length - count)] ?? -Infinity;
+  const able: number[] = [];
+  for (let id = 0; id < scores.length; id++) if ((scores[id] ?? 0) >= least) able.push(id);
+  return able.sort((a, b) => (scores[b] ?? 0) - (scores[a] ?? 0) || a - b).slice(0, count);
+}
+
+/** The first word at which the sum of probabilities so far exceeds u. */
+function drawn(words: number[], scores: Float64Array, temperature: number, u: number): number {
+  const first = scores[words[0] ?? 0] ?? 0;
+  const parts = words.map((word) => Math.exp(((scores[word] ?? 0) - first) / temperature));
+  let total = 0;
+  for (const part of parts) total += part;
+  let reached = 0;
+  for (const [place, part] of parts.entries()) {
+    reached += part / total;
+    if (reached > u) return words[place] ?? EOS_ID;
+  }
+  return words[words.length - 1] ?? EOS_ID; // rounding left the sum of all a little below u
+}
+
+/** ln of the sum of exp of all logits, in float64. */
+export function logSumExp(logits: ArrayLike<number>): number {
+  let most = -Infinity;
+  for (let id = 0; id < logits.length; id++) most = Math.max(most, logits[id] ?? -Infinity);
+  let sum = 0;
+  for (let id = 0; id < logits.length; id++) sum += Math.exp((logits[id] ?? -Infinity) - most);
+  return most + Math.log(sum);
+}
+
+/** What the model gives a word: softmax over all logits, at temperature 1. */
+export function probabilityOf(logits: ArrayLike<number>, id: number): number {
+  return Math.exp((logits[id] ?? -Infinity) - logSumExp(logits));
+}

@@ -1,0 +1,108 @@
+import { describe, expect, it } from "vitest";
+import { catalog } from "../src/lib/catalog";
+import { type Changes, NO_CHANGES } from "../src/lib/editing";
+import { explain } from "../src/lib/explain";
+import { LiveSolved } from "../src/lib/live";
+import { formulaParts } from "../src/views/worksheet/formula";
+
+function live(name: string, changes: Partial<Changes> = {}, sequence = 0): LiveSolved {
+  const worksheet = catalog.worksheets.find((one) => one.name === name);
+  const found = worksheet?.sequences[sequence];
+  if (!worksheet || !found) throw new Error(`no worksheet ${name}`);
+  return new LiveSolved(worksheet, found, { ...NO_CHANGES, ...changes });
+}
+
+const seventh = [{ place: "heads.0.W_Q[3][1]", text: "1/7" }];
+
+describe("a number of a worksheet", () => {
+  it("carries its name, and where it is given the place that edits it", () => {
+    const solved = live("river-and-cheque");
+    expect(solved.headMatrix(0, "W_Q").at(3, 1)).toMatchObject({
+      name: "river-and-cheque:heads.0.W_Q[3][1]",
+      place: "heads.0.W_Q[3][1]",
+      value: 1,
+    });
+    expect(solved.tokenRow(4)?.[3]?.place).toBe("token_embedding.the[3]");
+    expect(solved.field("attn_weights").at(0, 9, 5)).toMatchObject({
+      name: "river-and-cheque:river.attn_weights[0][9][5]",
+      place: null,
+    });
+    expect(live("two-routes").field("x").at(1, 0).place).toBe("sequences.main.X[1][0]");
+  });
+
+  it("has a former value only where an edit has changed it", () => {
+    const solved = live("river-and-cheque", { edits: seventh });
+    expect(solved.headMatrix(0, "W_Q").at(3, 1).former?.value).toBe(1);
+    expect(solved.headMatrix(0, "W_Q").at(3, 0).former).toBeNull();
+    expect(solved.field("q").at(0, 9, 1).former?.value).toBe(2.3);
+    expect(solved.field("q").at(1, 9, 1).former).toBeNull();
+    expect(solved.field("probabilities").at(9, 0).former).not.toBeNull();
+  });
+
+  it("is found by its name", () => {
+    const solved = live("river-and-cheque");
+    expect(solved.named("river-and-cheque:river.x[0][3]")?.value).toBe(2.3);
+    expect(solved.named("scale")?.exact).toBe("sqrt(2)/2");
+    for (const name of [
+      "cheque.x[0][3]",
+      "river.x[99][0]",
+      "river.x[0]",
+      "heads.0.W_Q",
+      "",
+      "x.y",
+    ]) {
+      expect(solved.named(name), name).toBeNull();
+    }
+  });
+});
+
+describe("a what-if choice", () => {
+  it("stands over what is given: a number that it has set is not edited there", () => {
+    const solved = live("river-and-cheque", { headsOff: [1], hasZeroQuery: true });
+    expect(solved.headMatrix(1, "W_V").at(0, 0).place).toBeNull();
+    expect(solved.headMatrix(0, "W_Q").at(3, 1)).toMatchObject({ place: null, value: 0 });
+    expect(solved.headMatrix(0, "W_V").at(0, 0).place).toBe("heads.0.W_V[0][0]");
+  });
+
+  it("of one wide head edits a column in the head that brought it", () => {
+    const solved = live("three-heads", { isWide: true });
+    const column = solved.headMatrix(0, "W_K").at(2, 5);
+    expect(column.place).toBe("heads.2.W_K[2][1]");
+    expect(column.value).toBe(live("three-heads").headMatrix(2, "W_K").at(2, 1).value);
+    expect(solved.field("attn_weights").at(0, 3, 1).former).toBeNull();
+    expect(
+      solved
+        .field("output")
+        .row(3)
+        .some(({ former }) => former !== null),
+    ).toBe(true);
+  });
+
+  it("lets a receiver see later sources where the mask is off", () => {
+    expect(live("two-routes").lastSeen(0)).toBe(0);
+    expect(live("two-routes", { isCausal: false }).lastSeen(0)).toBe(2);
+  });
+});
+
+describe("a formula", () => {
+  it("writes every number with its own sign, so that its text is its value", () => {
+    for (const { name, sequences } of catalog.worksheets) {
+      sequences.forEach((_, sequence) => {
+        const solved = live(name, { edits: [{ place: "W_O[0][0]", text: "-1/3" }] }, sequence);
+        for (const { name: field } of solved.solution.fields) {
+          const last = solved.field(field).shape.map((size) => size - 1);
+          const quantity = solved.field(field).at(...last).name;
+          for (const { number, text } of formulaParts(
+            explain(solved.solution, quantity, "decimals"),
+          )) {
+            if (number === undefined) continue;
+            const value = solved.named(number)?.value ?? Number.NEGATIVE_INFINITY;
+            const read = Number(text.replace("\u2212", "-").replace("\u221e", "Infinity"));
+            const gap = read === value ? 0 : Math.abs(read - value) / Math.max(1, Math.abs(value));
+            expect(gap, `${quantity}: ${text}`).toBeLessThan(6e-4);
+          }
+        }
+      });
+    }
+  });
+});
