@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from jaxtyping import install_import_hook
 
 # Small tensors gain nothing from threads of torch, which wait for each other on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell starts background jobs with Ctrl-C ignored; processes that tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before the package is first imported: its annotated functions and dataclasses are then checked.
 install_import_hook("manyheads", "beartype.beartype")

@@ -52,11 +52,17 @@ def answers(name: str, sequence: str, edits: Edits = (), variant: str = "") -> d
     return found | {"weighted_values": np.einsum("hts,hsi->htsi", weights, values)}
 
 
-def given_number(sheet: Worksheet, path: str, indices: tuple[int, ...]) -> float:
+@cache
+def document_of(name: str, edits: Edits = (), variant: str = "") -> Any:
+    """The file of a worksheet, with edits; to be read only."""
+    return edited(name, edits, variant).document
+
+
+def given_number(path: str, indices: tuple[int, ...], *which: Any) -> float:
     """A given number, read from the worksheet file."""
     if path == "scale":
-        return float_of(scale_of(sheet))
-    node: Any = sheet.document
+        return float_of(scale_of(edited(*which)))
+    node = document_of(*which)
     for key in (*path.split("."), *indices):
         node = node[int(key) if isinstance(node, list) else key]
     return float_of(parse_number(node))
@@ -97,7 +103,7 @@ def expected(quantity: str, edits: Edits = (), variant: str = "") -> float:
     found = GIVEN.fullmatch(quantity)
     assert found, quantity
     name, path, tail = found.groups()
-    return given_number(edited(name, edits, variant), path, indices_of(tail))
+    return given_number(path, indices_of(tail), name, edits, variant)
 
 
 def check_close(quantity: str, value: str, want: float) -> None:
