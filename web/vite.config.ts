@@ -35,6 +35,7 @@ export default defineConfig({
     modulePreload: false,
     cssCodeSplit: false, // one file: an inlined style element would break the content policy
     reportCompressedSize: true,
+    chunkSizeWarningLimit: 1000, // kB; a test holds the compressed page to 300 kB
     rolldownOptions: {
       output: {
         format: "iife",

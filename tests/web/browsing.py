@@ -40,7 +40,8 @@ COLLECT = (
     + GO
     + """;
   const engine = "[data-quantity]";
-  const words = "code, pre, kbd, option, textarea, .legend, [data-words], noscript";
+  const words = "code, pre, kbd, option, textarea, noscript, .legend"
+    + ", .limits, .words, details > .note, .chart text";
   const isShown = (node) => node.checkVisibility({ visibilityProperty: true });
   const bare = () => {
     const main = document.querySelector("main");
@@ -75,7 +76,8 @@ COLLECT = (
 
 A number without a name is a decimal or a fraction in the text of the page, or a whole number alone
 in a cell of a table or drawing, unless it stands in code or a legend, or names a row or a column.
-Sizes of files, licences and the study's counts of steps and seeds are no numbers of an engine.
+Sizes of files, licences and, of a study, steps, seeds, settings, sentences of its report and
+ticks of its charts are no numbers of an engine.
 """
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from manyheads.web.site import write_site
 from tests.web.browsing import BROWSER_FLAGS, Visit
@@ -12,12 +12,18 @@ from tests.web.serving import serve_command
 
 
 @pytest.fixture(scope="session")
-def browser(chromium: str) -> Iterator[Browser]:
-    """One headless browser for all page tests."""
+def playwright() -> Iterator[Playwright]:
+    """What drives the browsers."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_FLAGS)
-        yield browser
-        browser.close()
+        yield playwright
+
+
+@pytest.fixture(scope="session")
+def browser(playwright: Playwright, chromium: str) -> Iterator[Browser]:
+    """One headless browser for all page tests."""
+    browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_FLAGS)
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="session")

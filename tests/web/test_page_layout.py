@@ -83,7 +83,7 @@ def test_a_wide_table_scrolls_in_a_box_that_takes_the_focus(
 @pytest.mark.parametrize(
     ("size", "theme"),
     [
-        ("desktop", "light"),
+        pytest.param("desktop", "light", marks=pytest.mark.slow),
         ("desktop", "dark"),
         ("phone", "light"),
         pytest.param("phone", "dark", marks=pytest.mark.slow),
