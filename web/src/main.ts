@@ -1,6 +1,7 @@
 import { mount } from "svelte";
 import App from "./App.svelte";
 import "./app.css";
+import "./shell.css";
 import "./figures.css";
 import "./tables.css";
 import "./story.css";
