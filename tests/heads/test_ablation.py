@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 
 from manyheads.core.errors import ShapeError, StudyError
-from manyheads.data.tokens import BOS_ID, PAD_ID
 from manyheads.heads.ablation import mean_loss, remove_each, remove_greedily
 from manyheads.heads.analysis import analyse_heads
 from manyheads.heads.measures import pattern_diversity
 from manyheads.models.attention_lm import AttentionLM
+from manyheads.models.special_ids import BOS_ID, PAD_ID
 from tests.factories import annotations_unchecked
 
 V, T, H, N = 23, 6, 4, 30

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError, ShapeError
-from manyheads.data.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID, WordTokenizer
+from manyheads.data.tokens import WordTokenizer
 from manyheads.models.attention_lm import AttentionLM
 from manyheads.models.generation import (
     ForwardPass,
@@ -20,6 +20,7 @@ from manyheads.models.generation import (
 )
 from manyheads.models.mlp import FixedWindowMLP
 from manyheads.models.sampling import Sampling
+from manyheads.models.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from manyheads.models.word_tables import WordTables
 
 STORIES = [

@@ -10,7 +10,7 @@ import torch
 
 from manyheads.core.errors import ConfigError
 from manyheads.data import tokens
-from manyheads.models import sampling
+from manyheads.models import special_ids
 from manyheads.models.pcg32 import PCG32
 from manyheads.models.sampling import Sampling, choose_word, probability_of_word
 
@@ -26,8 +26,8 @@ def logits_of(*probabilities: float) -> torch.Tensor:
 
 
 def test_special_words_have_the_ids_of_the_tokeniser() -> None:
-    for name in ("PAD_ID", "BOS_ID", "EOS_ID", "UNK_ID"):
-        assert getattr(sampling, name) == getattr(tokens, name)
+    for name in ("PAD", "BOS", "EOS", "UNK"):
+        assert tokens.SPECIAL_WORDS[getattr(special_ids, f"{name}_ID")] == f"[{name}]"
 
 
 def test_greedy_takes_the_best_word_and_of_equal_ones_the_lowest_id() -> None:

@@ -19,7 +19,8 @@ from torch.nn import functional as F
 from manyheads.checkpoints.files import write_model
 from manyheads.checkpoints.shipped import load_shipped, shipped_models
 from manyheads.data.stories import generate_stories
-from manyheads.data.tokens import EOS_ID, SPECIAL_WORDS, WordTokenizer
+from manyheads.data.tokens import SPECIAL_WORDS, WordTokenizer
+from manyheads.models.special_ids import EOS_ID
 from manyheads.models import build_model
 from manyheads.models.attention_lm import AttentionLM
 from manyheads.models.config import ModelConfig

@@ -20,8 +20,9 @@ from manyheads.checkpoints.files import write_whole
 from manyheads.checkpoints.onnx_graph import Model, onnx_graph
 from manyheads.core.compare import difference
 from manyheads.core.errors import CheckpointError, ConfigError
-from manyheads.models.attention_lm import PAD_ID, AttentionLM
+from manyheads.models.attention_lm import AttentionLM
 from manyheads.models.mlp import FixedWindowMLP
+from manyheads.models.special_ids import PAD_ID
 
 DEFAULT_OPSET = 17
 """Any ONNX Runtime since 2022 reads it, in a browser too."""

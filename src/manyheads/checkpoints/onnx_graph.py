@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from manyheads.models.attention_lm import PAD_ID, AttentionLM
+from manyheads.models.attention_lm import AttentionLM
 from manyheads.models.mlp import FixedWindowMLP
+from manyheads.models.special_ids import PAD_ID
 
 Model = AttentionLM | FixedWindowMLP
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manyheads.core.errors import DataError
+from manyheads.models.special_ids import UNK_ID
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-PAD_ID, BOS_ID, EOS_ID, UNK_ID = 0, 1, 2, 3
 SPECIAL_WORDS = ("[PAD]", "[BOS]", "[EOS]", "[UNK]")
 
 _MARK = r"[\p{L}\p{M}]"

@@ -14,7 +14,8 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from manyheads.core.errors import DataError
-from manyheads.data.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID, WordTokenizer
+from manyheads.data.tokens import WordTokenizer
+from manyheads.models.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 MAX_TARGETS_PER_WINDOW = 64
 _SPLIT_NAMES = ("train", "validation", "test")

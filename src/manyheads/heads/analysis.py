@@ -8,7 +8,6 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from manyheads.core.errors import ShapeError
-from manyheads.data.tokens import BOS_ID
 from manyheads.heads.ablation import (
     BATCH_SIZE,
     GreedyRemoval,
@@ -27,6 +26,7 @@ from manyheads.heads.measures import (
     mean_distance,
     pattern_distances,
 )
+from manyheads.models.special_ids import BOS_ID
 
 _MEASURES = (
     "entropy",

@@ -9,8 +9,7 @@ from manyheads.attention.last_query import LastQuery, last_query_folded
 from manyheads.attention.module import MultiHeadAttention
 from manyheads.core.errors import ShapeError
 from manyheads.models.config import ModelConfig, Pattern
-
-PAD_ID = 0
+from manyheads.models.special_ids import PAD_ID
 
 
 class AttentionLM(nn.Module):

@@ -15,7 +15,8 @@ from manyheads.core.errors import ConfigError
 from manyheads.models.attention_lm import AttentionLM
 from manyheads.models.config import ModelConfig
 from manyheads.models.pcg32 import PCG32
-from manyheads.models.sampling import BOS_ID, EOS_ID, Sampling, choose_word, probability_of_word
+from manyheads.models.sampling import Sampling, choose_word, probability_of_word
+from manyheads.models.special_ids import BOS_ID, EOS_ID
 from manyheads.models.word_tables import WordTables
 
 MAX_TOKENS = 100_000

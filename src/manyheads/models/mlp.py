@@ -6,8 +6,7 @@ from torch.nn import functional as F
 
 from manyheads.core.errors import ShapeError
 from manyheads.models.config import ModelConfig
-
-PAD_ID = 0
+from manyheads.models.special_ids import PAD_ID
 
 
 class FixedWindowMLP(nn.Module):

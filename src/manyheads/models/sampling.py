@@ -14,9 +14,8 @@ from torch import Tensor
 
 from manyheads.core.errors import ConfigError
 from manyheads.models.pcg32 import PCG32
+from manyheads.models.special_ids import BOS_ID, PAD_ID, UNK_ID
 
-PAD_ID, BOS_ID, EOS_ID, UNK_ID = 0, 1, 2, 3
-"""The special words of `manyheads.data.tokens`: padding, beginning, end, unknown."""
 NEVER_CHOSEN = (PAD_ID, BOS_ID, UNK_ID)
 """Words that no story goes on with; the end of the story can be chosen, as any word can."""
 DEFAULT_TOP_K = 40

@@ -6,13 +6,12 @@ is what stands at that path of the study's results; `web/src/views/study/data.ts
 said by the report.
 """
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from manyheads.core.errors import ConfigError, StudyError
+from manyheads.core.errors import StudyError
+from manyheads.web.export import write_json
 
 FORMAT = 1
 SHIPPED = Path(__file__).parents[1] / "study" / "results"
@@ -82,19 +81,7 @@ def write_study_data(path: Path, studies: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    document = {"format": FORMAT, "studies": list(studies)}
-    text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(f"{text}\n", encoding="utf-8")
-        os.replace(draft, path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise ConfigError(
-            f"OUT ({path}) cannot be written ({error.strerror or error}): "
-            "choose a file in a folder of yours"
-        ) from error
+    write_json({"format": FORMAT, "studies": list(studies)}, path)
 
 
 def _run(run: Mapping[str, Any]) -> dict[str, Any]:
