@@ -94,12 +94,10 @@ def test_a_failed_write_leaves_the_earlier_file(
 ) -> None:
     before = path.read_bytes()
 
-    def full(self: Path, data: bytes) -> int:
-        with self.open("wb") as stream:
-            stream.write(data[:10])
+    def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(CheckpointError, match=r"cannot be written \(No space left on device\)"):
         write_model(path, made())
     assert path.read_bytes() == before
@@ -109,7 +107,7 @@ def test_a_failed_write_leaves_the_earlier_file(
 def test_a_device_or_pipe_is_never_replaced_by_a_file(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(CheckpointError, match=r"pipe\) is no plain file: choose another name"):
+    with pytest.raises(CheckpointError, match=r"pipe\) cannot be written .*no plain file"):
         write_model(pipe, made())
     assert pipe.is_fifo()
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]

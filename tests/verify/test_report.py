@@ -152,7 +152,7 @@ def test_a_page_is_written_whole_or_not_at_all(
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("manyheads.verify.report_html.os.replace", full)
+    monkeypatch.setattr("manyheads.core.files.os.fsync", full)
     with pytest.raises(ConfigError, match=r"--html \(.*\) cannot be written: No space left"):
         write_page(path, [report(id="other")])
     assert path.read_text(encoding="utf-8") == before

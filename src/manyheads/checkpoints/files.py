@@ -6,7 +6,6 @@ that every number is finite. The weights that a study keeps of its runs are read
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 
 from manyheads.checkpoints.digest import digest_from_tensors
 from manyheads.core.errors import CheckpointError, ConfigError
+from manyheads.core.files import reason_of, write_whole
 from manyheads.models import build_model
 from manyheads.models.config import ModelConfig
 
@@ -83,28 +83,21 @@ def write_model(
     about = {"format": FORMAT, "config": config.to_dict(), "facts": dict(facts or {})}
     text = json.dumps(about, sort_keys=True, allow_nan=False, ensure_ascii=False)
     data = save(held, metadata={_KEY: text})
-    write_whole(Path(path), data)
+    write_model_file(Path(path), data)
     return hashlib.sha256(data).hexdigest()
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Put a file in place at once, or leave what was there.
+def write_model_file(path: Path, data: bytes) -> None:
+    """`core.files.write_whole`, with the error of a file the user named.
 
     Raises:
         CheckpointError: the file system refuses.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        if path.exists() and not path.is_file():  # a rename would put a file where a device was
-            raise CheckpointError(f"file ({path}) is no plain file: choose another name")
-        try:
-            part.write_bytes(data)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        write_whole(path, data)
     except OSError as error:
         raise CheckpointError(
-            f"file ({path}) cannot be written ({error.strerror or error}): choose another folder, "
+            f"file ({path}) cannot be written ({reason_of(error)}): choose another folder, "
             "or make room"
         ) from error
 

@@ -16,7 +16,7 @@ from types import ModuleType
 import torch
 from torch import Tensor, nn
 
-from manyheads.checkpoints.files import write_whole
+from manyheads.checkpoints.files import write_model_file
 from manyheads.checkpoints.onnx_graph import Model, onnx_graph
 from manyheads.core.compare import difference
 from manyheads.core.errors import CheckpointError, ConfigError
@@ -100,7 +100,7 @@ def export_onnx(
     helper.set_model_props(proto, _properties(known, metadata or {}))
     onnx.checker.check_model(proto, full_check=True)
     content = proto.SerializeToString(deterministic=True)
-    write_whole(path, content)
+    write_model_file(path, content)
     digest = hashlib.sha256(content).hexdigest()
     return OnnxFile(path=path, size=len(content), sha256=digest, opset=opset)
 

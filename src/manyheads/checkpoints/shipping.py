@@ -15,7 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from manyheads.checkpoints.files import ModelFile, read_model, read_whole, write_model, write_whole
+from manyheads.checkpoints.files import (
+    ModelFile,
+    read_model,
+    read_whole,
+    write_model,
+    write_model_file,
+)
 from manyheads.checkpoints.model_card import CARD, card_from_index
 from manyheads.checkpoints.shipped import (
     INDEX,
@@ -65,10 +71,10 @@ def ship(study: Path, out: Path, *, seed: int, batches: Batches) -> dict[str, An
             original = _original(study, run, tokenizer_sha256(words.decode("utf-8")))
             models[run["model"]] = _model(run, original, draft, batches)
         index = _index(results, seed, words, models)
-        write_whole(draft / TOKENIZER, words)
-        write_whole(draft / CARD, card_from_index(index).encode())
+        write_model_file(draft / TOKENIZER, words)
+        write_model_file(draft / CARD, card_from_index(index).encode())
         text = json.dumps(index, indent=1, allow_nan=False, ensure_ascii=False)
-        write_whole(draft / INDEX, f"{text}\n".encode())
+        write_model_file(draft / INDEX, f"{text}\n".encode())
         order = sorted(draft.iterdir(), key=lambda path: path.name == INDEX)  # the list comes last
         for path in order:
             path.replace(out / path.name)

@@ -51,3 +51,7 @@ class PlanError(ManyHeadsError, ValueError):
 
 class StudyError(ManyHeadsError, ValueError):
     """A study that cannot go on: a damaged state, changed data, or a loss that is no number."""
+
+
+class LearnError(ManyHeadsError, ValueError):
+    """A question, exercise or answer that cannot be read, or a learner's file that is damaged."""

@@ -5,7 +5,6 @@ What the names mean, and whether the numbers agree with each other, is the busin
 
 import json
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from manyheads.core.errors import TraceError
+from manyheads.core.files import write_whole
 
 _KIND = "manyheads.AttentionTrace"
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -117,10 +117,7 @@ def save_tensors(form: str, tensors: Mapping[str, Tensor], path: Path) -> None:
     whole = torch.contiguous_format  # safetensors takes neither views nor shared memory
     copies = {n: x.detach().cpu().clone(memory_format=whole) for n, x in tensors.items()}
     content = save(copies, metadata={"kind": _KIND, "form": form})
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
-        part = Path(folder) / path.name
-        part.write_bytes(content)
-        part.replace(path)
+    write_whole(path, content)
 
 
 def load_tensors(path: Path, fields: Sequence[str]) -> Found:

@@ -1,16 +1,14 @@
 """Files of a study's folder: whole or absent, never half-written; and who may write them."""
 
 import json
-import os
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from manyheads.core.errors import StudyError
+from manyheads.core.files import lock_folder, reason_of, write_whole
 
 _MAX_DIGITS = 40
 
@@ -25,43 +23,13 @@ def write_bytes(path: Path, data: bytes) -> None:
     Raises:
         StudyError: the file system refuses, for instance because it is full.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        if path.exists() and not path.is_file():  # a rename would put a file where a device was
-            raise StudyError(f"file ({path}) is no plain file: move it away")
-        try:
-            with part.open("wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            part.replace(path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-        _sync_folder(path.parent)
+        write_whole(path, data)
     except OSError as error:
         raise StudyError(
-            f"file ({path}) cannot be written ({error.strerror or error}): what was saved before "
-            "is unharmed; make room there, then go on with --resume"
+            f"file ({path}) cannot be written ({reason_of(error)}): what was saved before "
+            "is unharmed; make room there and try again (a run goes on with --resume)"
         ) from error
-
-
-def clear_parts(folder: Path) -> None:
-    """Remove what a process that was killed while it wrote has left; the folder is locked."""
-    for part in folder.glob(".*.part"):
-        with suppress(OSError):
-            part.unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name itself survive a power cut, where folders can be opened."""
-    if sys.platform == "win32":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def write_json(path: Path, document: object) -> None:
@@ -108,7 +76,7 @@ def file_sha256(path: Path) -> str:
     try:
         return sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = reason_of(error)
         raise StudyError(f"file ({path}) cannot be read ({reason}): restore it") from error
 
 
@@ -121,7 +89,7 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = reason_of(error)
         raise StudyError(f"folder ({path}) cannot be made ({reason}): choose another") from error
 
 
@@ -140,46 +108,16 @@ def lock(folder: Path, patience: float = 5.0) -> Iterator[None]:
     Raises:
         BusyError: another process holds it.
     """
-    path = folder / ".lock"
     make_folder(folder)
-    try:
-        stream = path.open("a+", encoding="ascii")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise StudyError(f"file ({path}) cannot be opened ({reason}): check the folder") from error
-    with stream:
+    with ExitStack() as held:
         try:
-            _hold(stream, time.monotonic() + patience)
-        except OSError as error:
-            stream.seek(0)
-            owner = stream.read().strip() or "unknown"
+            held.enter_context(lock_folder(folder, patience))
+        except BlockingIOError as error:
             raise BusyError(
-                f"folder ({folder}) is in use by process {owner}: wait until it has ended"
+                f"folder ({folder}) is in use by process {error.strerror}: wait until it has ended"
             ) from error
-        stream.truncate(0)
-        stream.write(str(os.getpid()))
-        stream.flush()
+        except OSError as error:
+            raise StudyError(
+                f"file ({folder / '.lock'}) cannot be opened ({reason_of(error)}): check the folder"
+            ) from error
         yield
-
-
-def _hold(stream: IO[str], until: float) -> None:
-    while True:
-        try:
-            return _hold_now(stream)
-        except OSError:
-            if time.monotonic() >= until:
-                raise
-            time.sleep(0.1)
-
-
-def _hold_now(stream: IO[str]) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        stream.seek(1 << 20)  # far behind the text, which others shall be able to read
-        msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
-        stream.seek(0)
-    else:
-        import fcntl
-
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import PlanError, StudyError
+from manyheads.core.files import clear_parts
 from manyheads.study.files import (
-    clear_parts,
     file_sha256,
     make_folder,
     read_json,

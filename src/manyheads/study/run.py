@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import StudyError
+from manyheads.core.files import clear_parts
 from manyheads.data.windows import Corpus
 from manyheads.study.corpora import corpus_for, facts_of
 from manyheads.study.events import Event, Report, nothing
-from manyheads.study.files import clear_parts, lock, make_folder
+from manyheads.study.files import lock, make_folder
 from manyheads.study.finish import finish
 from manyheads.study.folder import Folder, create_folder, open_folder
 from manyheads.study.machine import Crew, Machine, environment, join_crew

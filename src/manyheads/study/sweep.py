@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manyheads.core.errors import StudyError
+from manyheads.core.files import clear_parts
 from manyheads.study.events import Event
-from manyheads.study.files import BusyError, clear_parts, lock
+from manyheads.study.files import BusyError, lock
 from manyheads.study.folder import Folder, RunKey
 from manyheads.study.machine import Machine
 from manyheads.study.site import Site

@@ -1,11 +1,11 @@
 """Reports as HTML: the same content as the text, every word of it escaped, no scripts."""
 
-import os
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.files import reason_of, write_whole
 from manyheads.verify.findings import CheckResult, Finding, ReportFields
 from manyheads.verify.report_picture import html_from_picture, picture_from_evidence
 from manyheads.verify.report_text import (
@@ -67,14 +67,12 @@ def write_page(path: Path, reports: Sequence[ReportFields]) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    page = page_from_reports(reports).encode(errors="backslashreplace")
     try:
-        draft.write_text(page_from_reports(reports), encoding="utf-8", errors="backslashreplace")
-        os.replace(draft, path)
+        write_whole(path, page)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise ConfigError(
-            f"--html ({path}) cannot be written: {error.strerror}: choose another place"
+            f"--html ({path}) cannot be written: {reason_of(error)}: choose another place"
         ) from error
 
 

@@ -6,13 +6,13 @@ as `python -m manyheads.web.export OUT.json`. The same worksheets always give th
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import ConfigError, ManyHeadsError
+from manyheads.core.files import reason_of, write_whole
 from manyheads.worksheets.arithmetic import Number, float_of, is_exact
 from manyheads.worksheets.exact import scale_of
 from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
@@ -48,15 +48,12 @@ def write_json(document: Mapping[str, Any], path: Path) -> None:
         ConfigError: the file cannot be written.
     """
     text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text + "\n", encoding="utf-8")
-        os.replace(draft, path)
+        write_whole(path, f"{text}\n".encode())
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise ConfigError(
-            f"OUT ({path}) cannot be written ({error.strerror or error}): "
+            f"OUT ({path}) cannot be written ({reason_of(error)}): "
             "choose a file in a folder of yours"
         ) from error
 
