@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from manyheads.core.errors import StudyError
+from manyheads.report import report_from_folder
 from manyheads.study.run import run_study
 from manyheads.study.stop import Stopped
 from tests.study.tiny import at, ctrl_c, tiny
@@ -46,6 +48,37 @@ def test_the_rate_with_the_least_validation_loss_is_chosen_for_all_seeds(tmp_pat
     }
     frozen = json.loads((tmp_path / "choices.json").read_text())
     assert frozen["learning_rates"] == result.content["learning_rates"]
+
+
+def test_a_rate_whose_loss_is_no_number_is_noted_and_not_chosen(tmp_path: Path) -> None:
+    wild = tiny(
+        ("learning_rate = 0.02", "learning_rates = [1e38, 0.05]"),
+        ("warmup_steps = 2", "warmup_steps = 2\nlr_check_steps = 5"),
+    )
+    notes: list[tuple[str, str]] = []
+    result = run_study(wild, out=tmp_path, report=lambda e: notes.append((e.run, e.says)))
+    assert result is not None
+    check = record(tmp_path / "checks", "two-heads-lr1e+38")
+    assert check["has_diverged"]
+    assert check["validation_loss"] is None
+    says = "the loss is no finite number: this learning rate is not chosen"
+    assert ("two-heads-lr1e+38", says) in notes
+    rates = result.content["learning_rates"]["two-heads"]
+    assert rates["chosen"] == 0.05
+    assert rates["candidates"][0] == {"learning_rate": 1e38, "validation_loss": None}
+    assert {run["learning_rate"] for run in result.runs if run["model"] == "two-heads"} == {0.05}
+    report_from_folder(tmp_path).write(tmp_path / "report")
+    written = "".join(path.read_text() for path in (tmp_path / "report").glob("*.md"))
+    assert "1e+38 gives no finite number" in written
+
+
+def test_a_study_whose_every_rate_diverges_says_so(tmp_path: Path) -> None:
+    wild = tiny(
+        ("learning_rate = 0.02", "learning_rates = [1e38, 1e37]"),
+        ("warmup_steps = 2", "warmup_steps = 2\nlr_check_steps = 5"),
+    )
+    with pytest.raises(StudyError, match=r"learning rates \(1e\+38, 1e\+37\) all led to a loss"):
+        run_study(wild, out=tmp_path)
 
 
 def test_a_check_has_a_schedule_of_its_own_length(tmp_path: Path) -> None:

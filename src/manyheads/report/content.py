@@ -163,6 +163,10 @@ def _settings_section(results: ReportData) -> Section:
     return Section(title="Settings", blocks=tuple(blocks), is_dense=True)
 
 
+def _loss(loss: float | None) -> str:
+    return "no finite number" if loss is None else f"{loss:.4f}"
+
+
 def _rates(rates: object) -> dict[str, str]:
     """The chosen rate of each model, and the validation loss of every candidate."""
     assert isinstance(rates, dict)
@@ -170,7 +174,7 @@ def _rates(rates: object) -> dict[str, str]:
     for model, entry in rates.items():
         tried = entry.get("candidates") if isinstance(entry, dict) else None
         pairs = [
-            f"{candidate['learning_rate']:g} gives {candidate['validation_loss']:.4f}"
+            f"{candidate['learning_rate']:g} gives {_loss(candidate['validation_loss'])}"
             for candidate in tried or ()
         ]
         chosen = f"{entry.get('chosen')} chosen; " if isinstance(entry, dict) else ""

@@ -130,11 +130,18 @@ class Folder:
         return float(self._chosen(self._check_losses(run.model))["learning_rate"])
 
     @staticmethod
-    def _chosen(losses: list[dict[str, float]]) -> dict[str, float]:
+    def _chosen(losses: list[dict[str, Any]]) -> dict[str, Any]:
         """The candidate with the least validation loss; of equal ones the first."""
-        return min(losses, key=lambda entry: entry["validation_loss"])
+        finite = [entry for entry in losses if entry["validation_loss"] is not None]
+        if not finite:
+            rates = ", ".join(f"{entry['learning_rate']:g}" for entry in losses)
+            raise StudyError(
+                f"learning rates ({rates}) all led to a loss that is no finite number: "
+                "begin in another folder with lower ones"
+            )
+        return min(finite, key=lambda entry: entry["validation_loss"])
 
-    def _check_losses(self, model: str) -> list[dict[str, float]]:
+    def _check_losses(self, model: str) -> list[dict[str, Any]]:
         losses = []
         for run in self.checks():
             if run.model == model:
@@ -144,6 +151,13 @@ class Folder:
                 rate, loss = record["learning_rate"], record["validation_loss"]
                 losses.append({"learning_rate": rate, "validation_loss": loss})
         return losses
+
+
+def _numbers_of(record: Mapping[str, Any], run: RunKey) -> tuple[str, ...]:
+    """The fields that must be numbers: a check that diverged has no validation loss."""
+    if run.check_rate is not None and record.get("has_diverged") is True:
+        return tuple(name for name in _NUMBERS if name != "validation_loss")
+    return _NUMBERS
 
 
 def _wrong(record: Mapping[str, Any], run: RunKey, data_sha256: str | None) -> str | None:
@@ -156,7 +170,7 @@ def _wrong(record: Mapping[str, Any], run: RunKey, data_sha256: str | None) -> s
     for name, value in expected.items():
         if record.get(name) != value:
             return f"has another {name} ({str(record.get(name))[:12]}, expected {str(value)[:12]})"
-    for name in _NUMBERS:
+    for name in _numbers_of(record, run):
         value = record.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
             return f"is damaged, since {name} must be a number"

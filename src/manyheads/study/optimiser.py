@@ -10,6 +10,10 @@ from torch import Tensor
 from manyheads.core.errors import StudyError
 
 
+class DivergedError(StudyError):
+    """A loss or a gradient that is no finite number."""
+
+
 class FlatAdamW:
     """torch's fused AdamW for a flat row, preceded by clipping.
 
@@ -49,11 +53,11 @@ class FlatAdamW:
             the gradient's norm before clipping.
 
         Raises:
-            StudyError: the norm is not finite; nothing is changed then.
+            DivergedError: the norm is not finite; nothing is changed then.
         """
         norm = float(torch.linalg.vector_norm(grad))
         if not math.isfinite(norm):
-            raise StudyError(
+            raise DivergedError(
                 f"gradient norm ({norm}) is no finite number: lower learning_rate, and resume from "
                 "the last state"
             )

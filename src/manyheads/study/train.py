@@ -22,7 +22,7 @@ from manyheads.study.events import Event
 from manyheads.study.files import make_folder
 from manyheads.study.folder import RunKey
 from manyheads.study.losses import mean_loss, target_counts
-from manyheads.study.optimiser import FlatAdamW
+from manyheads.study.optimiser import DivergedError, FlatAdamW
 from manyheads.study.schedule import learning_rate_at
 from manyheads.study.site import Site, fresh_model
 from manyheads.study.state import Progress, load_tensors, save_tensors
@@ -81,11 +81,21 @@ class Training:
 
         Raises:
             Stopped: somebody asked for a stop; the state is saved.
-            StudyError: a loss is no number, or a file cannot be read or written.
+            DivergedError: a loss is no number; a check of a learning rate notes it and is done.
+            StudyError: a file cannot be read or written.
         """
         self._restore()
         self._clock = (time.perf_counter(), time.process_time())
         self._tell("begin")
+        try:
+            self._take_steps()
+        except DivergedError:
+            if self.run.check_rate is None:
+                raise
+            return self._finish(has_diverged=True)
+        return self._finish()
+
+    def _take_steps(self) -> None:
         while self.progress.step < self.steps:
             is_stopping = self._step()
             step = self.progress.step
@@ -97,7 +107,6 @@ class Training:
             if is_stopping and step < self.steps:
                 self._save()
                 raise Stopped(f"run {self.run.name} is saved at step {step} of {self.steps}")
-        return self._finish()
 
     def _step(self) -> bool:
         """Take a step, and tell whether to stop after it."""
@@ -131,10 +140,10 @@ class Training:
     def _update(self, grad: Tensor, rate: float, loss: float) -> None:
         try:
             if not math.isfinite(loss):
-                raise StudyError("the loss is no finite number: lower the learning rate")
+                raise DivergedError("the loss is no finite number: lower the learning rate")
             self.optimiser.step(grad, rate)
-        except StudyError as error:
-            raise StudyError(
+        except DivergedError as error:
+            raise DivergedError(
                 f"run {self.run.name}, step {self.progress.step + 1}: loss ({loss}), learning rate "
                 f"({rate:g}): {error}; what was saved before is unharmed"
             ) from error
@@ -143,7 +152,7 @@ class Training:
         loss = mean_loss(self.trainable, self.site.corpus.validation, self.slice, self.site.crew)
         now = self.progress
         if not math.isfinite(loss):
-            raise StudyError(
+            raise DivergedError(
                 f"run {self.run.name}, step {now.step}: validation loss ({loss}) is no finite "
                 "number: lower the learning rate; what was saved before is unharmed"
             )
@@ -223,7 +232,7 @@ class Training:
         self.optimiser.load({name: moment.to(self.device) for name, moment in moments.items()})
         self.progress = Progress.from_dict(facts["progress"])
 
-    def _finish(self) -> dict[str, Any]:
+    def _finish(self, *, has_diverged: bool = False) -> dict[str, Any]:
         self._count_time()
         now, config = self.progress, self.trainable.config
         record = {
@@ -233,7 +242,8 @@ class Training:
             "parameters": config.num_parameters,
             "steps": now.step,
             "selected_step": now.best_step,
-            "validation_loss": now.best_loss,
+            "validation_loss": None if has_diverged else now.best_loss,
+            "has_diverged": has_diverged,
             "seconds": now.seconds,
             "cpu_seconds": now.cpu_seconds,
             "tokens_seen": now.tokens_seen,
@@ -249,6 +259,9 @@ class Training:
             found = record if heads is None else record | {"heads": heads}
             self.site.folder.write_record(self.run, found)
         self.site.crew.wait()
+        if has_diverged:
+            says = "the loss is no finite number: this learning rate is not chosen"
+            self.site.report(Event(run=self.run.name, kind="note", says=says))
         self._tell("done")
         return record
 
