@@ -1,8 +1,10 @@
 """Set-up for all tests: annotations are checked, chance is fixed, and outside places are found."""
 
+import atexit
 import os
 import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,10 @@ from jaxtyping import install_import_hook
 
 # Small tensors gain nothing from threads of torch, which wait for each other on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# What a learner has answered is the user's own: tests, and the commands they run, write elsewhere.
+os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="manyheads-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 
 # A shell starts background jobs with Ctrl-C ignored; processes that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -18,6 +18,7 @@ PRINTED = {
     "recipes": "own recipe",
     "generation": "full recompute",
     "smoke": "of the bar",
+    "misconceptions": "named rightly",
 }
 
 
@@ -39,6 +40,16 @@ def run(module: str, *options: str) -> str:
 @pytest.mark.parametrize("module", PRINTED)
 def test_benchmark_runs_at_tiny_sizes(module: str) -> None:
     assert PRINTED[module] in run(module, "--quick")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("chromium", "static_page")
+def test_the_page_is_measured_in_a_browser() -> None:
+    lines = run("page", "--quick").splitlines()
+    measured = {line[2:36].strip() for line in lines if line.startswith("  ")}
+    assert {"first view, sent", "interactive", "edit: input event to next frame"} <= measured
+    for model in ("mlp", "one-head", "four-heads"):
+        assert {f"{model}, alone", f"{model}, all three at once"} <= measured
 
 
 @pytest.mark.slow

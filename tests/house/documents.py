@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 FENCE = re.compile(r"(<!-- not run: [^\n]+ -->\n)?^```(\w*)[^\n]*\n(.*?)^```[ \t]*$", re.M | re.S)
 SETTING_UP = {"git", "make", "cd", "pip", "uv", "source", "."}
-RUNNING = {"manyheads", "python", ".venv/bin/manyheads", ".venv/bin/python"}
+RUNNING = {"echo", "manyheads", "python", ".venv/bin/manyheads", ".venv/bin/python"}
 
 
 class Block(NamedTuple):

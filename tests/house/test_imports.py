@@ -26,6 +26,11 @@ TORCHLESS_COMMANDS = [
     "study plans",
     "generate --help",
     "export onnx --help",
+    "quiz --help",
+    "quiz exercises score --json",
+    "worksheet try two-routes",
+    "cards --help",
+    "notebooks --help",
 ]
 
 

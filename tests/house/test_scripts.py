@@ -120,3 +120,36 @@ def test_chromium_is_a_failure_under_ci_and_a_skip_elsewhere(checkout: Path) -> 
         done = shell("scripts/chromium", checkout, CI=ci, **only_here)
         assert (done.returncode, done.stdout) == (status, "")
         assert "no browser found: install one" in done.stderr
+
+
+@pytest.fixture
+def runnable(checkout: Path) -> Path:
+    """A checkout that is set up, with a command that writes down what it is asked."""
+    (checkout / ".venv/bin").mkdir(parents=True)
+    site = 'if [ "$1" = site ]; then mkdir -p "$2" && echo page >"$2/index.html"; fi\n'
+    for path, code in {
+        "scripts/setup": "",
+        "scripts/page": "",
+        ".venv/bin/manyheads": f'echo "$*" >>asked\n{site}',
+    }.items():
+        (checkout / path).write_text(f"#!/bin/sh\n{code}", encoding="utf-8")
+        (checkout / path).chmod(0o755)
+    return checkout
+
+
+def test_run_without_a_terminal_writes_the_page_and_names_it(runnable: Path) -> None:
+    for _ in range(2):  # a second run takes its own earlier page again
+        done = shell("scripts/run", runnable)
+        assert (done.returncode, done.stderr) == (0, "")
+        lines = [line.split(": ")[1] for line in done.stdout.splitlines() if "browser: " in line]
+        assert [Path(line) for line in lines] == [runnable.resolve() / "dist/lesson/index.html"]
+        assert Path(lines[0]).read_text(encoding="utf-8") == "page\n"
+    asked = (runnable / "asked").read_text(encoding="utf-8").splitlines()
+    assert asked == ["lab", "site dist/lesson"] * 2
+
+
+def test_run_says_nothing_of_a_page_that_could_not_be_written(runnable: Path) -> None:
+    command = runnable / ".venv/bin/manyheads"
+    command.write_text('#!/bin/sh\nif [ "$1" = site ]; then exit 2; fi\n', encoding="utf-8")
+    done = shell("scripts/run", runnable)
+    assert (done.returncode, done.stdout) == (2, "")

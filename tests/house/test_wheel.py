@@ -72,6 +72,15 @@ def test_wheel_holds_every_source_and_data_file(wheel: Path, static_page: Path) 
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
+def test_wheel_holds_the_texts_of_the_notebooks_and_nothing_beside_them(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        prefix = "manyheads/notebook_texts/"
+        held = {name: archive.read(name) for name in archive.namelist() if prefix in name}
+    sources = (ROOT / "notebooks").glob("*.py")
+    assert held == {prefix + source.name: source.read_bytes() for source in sources}
+    assert held
+
+
 def test_wheel_asks_for_what_the_project_declares(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]
@@ -93,6 +102,14 @@ def test_installed_wheel_solves_a_worksheet(installed: Path, tmp_path: Path) -> 
 def test_installed_wheel_runs_the_lab(installed: Path, tmp_path: Path) -> None:
     shown = run([installed.parent / "manyheads", "lab"], tmp_path)
     assert shown.splitlines()[-1] == "CHECK PASSED"
+
+
+def test_installed_wheel_writes_its_notebooks(installed: Path, tmp_path: Path) -> None:
+    command = installed.parent / "manyheads"
+    shown = json.loads(run([command, "notebooks", tmp_path / "out", "--json"], tmp_path))
+    names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.py"))
+    assert [item["name"] for item in shown["notebooks"]] == names
+    assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == names
 
 
 def test_a_file_that_the_wheel_lacks_is_found(tmp_path: Path) -> None:

@@ -40,6 +40,11 @@ COMMANDS = (
     LazyCommand(
         "export", "manyheads.cli.export", "export", "Write a model as a file for other programs."
     ),
+    LazyCommand("quiz", "manyheads.cli.quiz", "quiz", "Find out what you have understood."),
+    LazyCommand("cards", "manyheads.cli.cards", "cards", "Recall what you learned, card by card."),
+    LazyCommand(
+        "notebooks", "manyheads.cli.notebooks", "notebooks", "Copy the notebooks to a folder."
+    ),
     LazyCommand("serve", "manyheads.cli.page", "serve", "Serve the page on this computer."),
     LazyCommand("site", "manyheads.cli.page", "site", "Write the page as a folder of files."),
 )

@@ -4,21 +4,15 @@ import json
 
 import click
 
+from manyheads.cli.worksheet_print import print_
+from manyheads.cli.worksheet_source import SET, SOURCE, edited_worksheet, say_which
+from manyheads.cli.worksheet_try import try_
 from manyheads.core.errors import WorksheetError
 from manyheads.worksheets.interventions import one_wide_head, without_head, zero_query
 from manyheads.worksheets.library import Worksheet, schema_text, worksheet_names
 from manyheads.worksheets.library import worksheet as opened
-from manyheads.worksheets.numbers import quoted
 
-_SOURCE = click.argument("source", metavar="NAME|FILE")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-_SET = click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="PATH=VALUE",
-    help='Change a given number, such as "heads.0.W_Q[3][1]=1/2"; places count from 0.',
-)
 
 
 @click.group(invoke_without_command=True)
@@ -66,8 +60,8 @@ def _summary(sheet: Worksheet) -> dict[str, object]:
 
 
 @worksheet.command()
-@_SOURCE
-@_SET
+@SOURCE
+@SET
 @_JSON
 def show(source: str, changes: tuple[str, ...], as_json: bool) -> None:
     r"""Show the given numbers of a worksheet; with --json, the worksheet file.
@@ -76,16 +70,16 @@ def show(source: str, changes: tuple[str, ...], as_json: bool) -> None:
     Example:
       manyheads worksheet show river-and-cheque
     """
-    sheet = _edited(source, changes)
+    sheet = edited_worksheet(source, changes)
     click.echo(sheet.to_json().rstrip("\n") if as_json else str(sheet))
 
 
 @worksheet.command()
-@_SOURCE
+@SOURCE
 @click.option("--sequence", metavar="S", help="Which sentence, by name; the first unless given.")
 @click.option("--receiver", type=int, metavar="N", help="Only one receiver, counted from 1.")
 @click.option("--exact", is_flag=True, help="Keep fractions, roots and logarithms.")
-@_SET
+@SET
 @click.option("--zero-query", "is_zero_query", is_flag=True, help="Make every query zero.")
 @click.option("--without-head", type=int, metavar="N", help="Silence a head, counted from 1.")
 @click.option("--one-wide-head", "is_one_head", is_flag=True, help="Join the heads into one.")
@@ -109,10 +103,8 @@ def solve(  # noqa: PLR0913 - one argument an option
       manyheads worksheet solve two-routes --set "heads.0.W_Q[0][0]=1/2" --json
       manyheads worksheet solve river-and-cheque --sequence cheque --one-wide-head
     """
-    sheet = _changed(_edited(source, changes), is_zero_query, without_head, is_one_head)
-    if sequence is None and len(sheet.sequences) > 1:
-        names = ", ".join(sheet.sequence_names)
-        click.echo(f"sequence: taking {sheet.sequence_names[0]}, the first of {names}", err=True)
+    sheet = _changed(edited_worksheet(source, changes), is_zero_query, without_head, is_one_head)
+    say_which(sheet, sequence)
     solution = sheet.solve(sequence, exact=exact)
     if receiver is not None:
         solution = solution.at(receiver)
@@ -120,9 +112,9 @@ def solve(  # noqa: PLR0913 - one argument an option
 
 
 @worksheet.command()
-@_SOURCE
+@SOURCE
 @click.argument("quantity")
-@_SET
+@SET
 @click.option(
     "--depth", type=int, metavar="N", help="How many layers of reasons; all unless given."
 )
@@ -139,7 +131,7 @@ def explain(
     Example:
       manyheads worksheet explain river-and-cheque "river.output[9][0]" --depth 3
     """
-    explanation = _edited(source, changes).explain(quantity, depth)
+    explanation = edited_worksheet(source, changes).explain(quantity, depth)
     click.echo(explanation.to_json() if as_json else str(explanation))
 
 
@@ -154,17 +146,8 @@ def schema() -> None:
     click.echo(schema_text().rstrip("\n"))
 
 
-def _edited(source: str, changes: tuple[str, ...]) -> Worksheet:
-    edits = {}
-    for change in changes:
-        place, sign, value = change.partition("=")
-        if not sign:
-            raise WorksheetError(
-                f"--set ({quoted(change)}) must be PATH=VALUE: write it like heads.0.W_Q[3][1]=1/2"
-            )
-        edits[place.strip()] = value.strip()
-    sheet = opened(source)
-    return sheet.edit(edits) if edits else sheet
+worksheet.add_command(print_)
+worksheet.add_command(try_)
 
 
 def _changed(sheet: Worksheet, is_zero: bool, silenced: int | None, is_one_head: bool) -> Worksheet:

@@ -5,15 +5,17 @@ half a line, is moved to a file beside it before the next line is written; nothi
 """
 
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from platformdirs import user_data_path
 
 from manyheads.core.errors import LearnError
-from manyheads.core.files import lock_folder, reason_of
+from manyheads.core.files import lock_folder, reason_of, write_whole
 
 
 class Records(NamedTuple):
@@ -51,6 +53,8 @@ def read_records(path: Path) -> Records:
         LearnError: it cannot be read, or a line before the last is damaged; nothing is changed.
     """
     try:
+        if path.exists() and not path.is_file():  # a device or a pipe might never end
+            raise LearnError(f"file ({path}) is no plain file: move it away, or give another")
         content = path.read_bytes()
     except FileNotFoundError:
         return Records((), "")
@@ -59,8 +63,9 @@ def read_records(path: Path) -> Records:
             f"file ({path}) cannot be read ({reason_of(error)}): restore it, or move it away"
         ) from error
     *whole, rest = content.split(b"\n")
-    records = tuple(_record(path, number, line) for number, line in enumerate(whole, start=1))
-    return Records(records, rest.decode(errors="replace"))
+    numbered = [(number, line) for number, line in enumerate(whole, start=1) if line.strip()]
+    records = tuple(_record(path, number, line) for number, line in numbered)
+    return Records(records, rest.decode(errors="surrogateescape"))
 
 
 def add_record(path: Path, record: Mapping[str, Any]) -> None:
@@ -69,13 +74,53 @@ def add_record(path: Path, record: Mapping[str, Any]) -> None:
     Raises:
         LearnError: the file cannot be written, or another process does not let go of the folder.
     """
-    line = json.dumps(record, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    with _writing(path), path.open("ab+") as stream:
+        _set_torn_aside(path, stream.fileno())
+        stream.write(_line(record))
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def merge_records(
+    path: Path,
+    merge: Callable[[tuple[dict[str, Any], ...]], Sequence[Mapping[str, Any]]],
+) -> None:
+    """Put more records among those of a file, whole or not at all; the folder is there.
+
+    Args:
+        path: the file; it may be missing.
+        merge: is given the records of the file and returns all that it shall hold.
+
+    Raises:
+        LearnError: the file is damaged or cannot be written, or another process does not let go of
+            the folder; nothing is changed.
+    """
+    with _writing(path):
+        records, torn = read_records(path)
+        merged = merge(records)
+        if len(merged) == len(records):
+            return
+        if torn:
+            _add_torn(path, torn.encode(errors="surrogateescape"))
+        write_whole(path.resolve(), b"".join(_line(record) for record in merged))
+
+
+def check_can_be_written(path: Path) -> None:
+    """Find out before a learner begins whether records can be added; the folder is there.
+
+    Raises:
+        LearnError: they cannot, or another process does not let go of the folder.
+    """
+    with _writing(path), path.open("ab"):
+        pass
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Hold the folder of a file, and say in one line why it cannot be written."""
     try:
-        with lock_folder(path.parent), path.open("ab+") as stream:
-            _set_torn_aside(path, stream.fileno())
-            stream.write(f"{line}\n".encode())
-            stream.flush()
-            os.fsync(stream.fileno())
+        with lock_folder(path.parent):
+            yield
     except BlockingIOError as error:
         raise LearnError(
             f"folder ({path.parent}) is in use by process {error.strerror}: wait until it has ended"
@@ -92,20 +137,48 @@ def _set_torn_aside(path: Path, handle: int) -> None:
     end = content.rfind(b"\n") + 1
     if end == len(content):
         return
+    _add_torn(path, content[end:])
+    os.ftruncate(handle, end)
+
+
+def _add_torn(path: Path, torn: bytes) -> None:
     with path.with_name(f"{path.name}.torn").open("ab") as aside:
-        aside.write(content[end:] + b"\n")
+        aside.write(torn + b"\n")
         aside.flush()
         os.fsync(aside.fileno())
-    os.ftruncate(handle, end)
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    return f"{text}\n".encode(errors="backslashreplace")  # half a surrogate pair: JSON's own escape
+
+
+def parse_record(line: str | bytes) -> Any:  # noqa: ANN401 - any JSON
+    """Read one line as JSON proper: Infinity and NaN, which Python would take, are refused.
+
+    Raises:
+        ValueError: it is no JSON.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(line, parse_constant=_refuse, parse_float=_finite)
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
 
 
 def _record(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = parse_record(line)
     except (ValueError, RecursionError) as error:
         raise LearnError(
-            f"file ({path}) is damaged in line {number} ({error}): mend or remove that line; "
-            "nothing was changed"
+            f"file ({path}) is damaged in line {number} ({getattr(error, 'msg', error)}): mend or "
+            "remove that line; nothing was changed"
         ) from error
     if not isinstance(record, dict):
         raise LearnError(

@@ -13,7 +13,7 @@ def text_from_sheet(sheet: Sheet) -> str:
     """Write the given numbers of a worksheet as tables in 80 columns."""
     heading = f"{sheet.name}: {sheet.title}"
     parts = ["\n".join([heading, "=" * min(len(heading), 80), *_lines(sheet)])]
-    return "\n\n".join([*parts, *(text_from_table(table) for table in _tables(sheet))])
+    return "\n\n".join([*parts, *(text_from_table(table) for table in tables_from_sheet(sheet))])
 
 
 def _lines(sheet: Sheet) -> Iterable[str]:
@@ -28,7 +28,8 @@ def _lines(sheet: Sheet) -> Iterable[str]:
         yield from wrapped(f"Sequence {sequence.name}: {' '.join(sequence.tokens)}")
 
 
-def _tables(sheet: Sheet) -> Iterable[Table]:
+def tables_from_sheet(sheet: Sheet) -> Iterable[Table]:
+    """The given numbers of a worksheet, a table a matrix."""
     yield from _input_tables(sheet)
     for index, head in enumerate(sheet.heads):
         yield _head_table(sheet, index, head)

@@ -97,14 +97,7 @@ def run_lab(parts: Sequence[int] | None = None, tries: Sequence[str] = ()) -> La
         LabError: no such part or experiment.
     """
     numbers = (() if tries else NUMBERS) if parts is None else tuple(parts)
-    for number in numbers:
-        if number not in NUMBERS:
-            raise LabError(
-                f"part ({number}) must be {NUMBERS[0]} to {NUMBERS[-1]}: use one of them"
-            )
-    for name in tries:
-        if name not in TRY_NAMES:
-            raise LabError(f"try ({name}) is not known: use {', '.join(TRY_NAMES)}")
+    check_names(numbers, tries)
     written = [(PARTS[number - 1].record(number), PARTS[number - 1].write) for number in numbers]
     attempts = [
         (part.record(number), part.attempt)
@@ -118,3 +111,23 @@ def run_lab(parts: Sequence[int] | None = None, tries: Sequence[str] = ()) -> La
     return LabReport(
         parts=tuple(record for record, _ in written), tries=tuple(record for record, _ in attempts)
     )
+
+
+def check_names(numbers: Sequence[int], tries: Sequence[str]) -> None:
+    """Raise unless the lab has these parts and experiments.
+
+    Args:
+        numbers: parts, from 1.
+        tries: names of experiments.
+
+    Raises:
+        LabError: no such part or experiment.
+    """
+    for number in numbers:
+        if number not in NUMBERS:
+            raise LabError(
+                f"part ({number}) must be {NUMBERS[0]} to {NUMBERS[-1]}: use one of them"
+            )
+    for name in tries:
+        if name not in TRY_NAMES:
+            raise LabError(f"try ({name}) is not known: use {', '.join(TRY_NAMES)}")

@@ -1,0 +1,556 @@
+# %% [markdown]
+# # The measured study
+#
+# Three small language models were trained on the same stories: one without
+# attention, one with one head, one with four. You load the trained models, look
+# into the four heads, take heads away, and then work the study's results out again
+# from its runs.
+#
+# About 10 seconds; nothing is downloaded.
+
+# %%
+import copy
+import hashlib
+import json
+import math
+import shutil
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from scipy import stats
+
+import manyheads as mh
+from manyheads.checkpoints import load_shipped, shipped_models
+from manyheads.checkpoints.shipped import DATA
+from manyheads.data import Split, WordTokenizer, generate_stories
+from manyheads.heads import mean_loss, remove_each
+from manyheads.models.config import ModelConfig
+from manyheads.study import shipped_results
+
+threads = torch.get_num_threads()
+torch.set_num_threads(1)
+
+# %% [markdown]
+# ## 1 The trained models
+#
+# Three files of weights come with the package. Each is hashed here, and the hash must
+# be the one in the list of models. So must the number of learned numbers.
+
+# %%
+index = json.loads((DATA / "models.json").read_text())
+names = ("mlp", "one-head", "four-heads")
+assert set(shipped_models()) == set(names)
+shipped = {name: load_shipped(name) for name in names}
+for name, (model, _, facts) in shipped.items():
+    digest = hashlib.sha256((DATA / facts["file"]).read_bytes()).hexdigest()
+    assert digest == index["models"][name]["sha256"] == facts["sha256"]
+    numbers = sum(parameter.numel() for parameter in model.parameters())
+    assert numbers == facts["parameters"]
+    print(
+        f"{name:10}  {numbers:9,} numbers  seed {facts['seed']}  sha256 {digest[:16]}"
+    )
+
+# %% [markdown]
+# A check that cannot fail is worth nothing. So one bit of a copy is turned over, and
+# the copy is refused.
+
+# %%
+with tempfile.TemporaryDirectory() as folder:
+    copied = Path(shutil.copytree(DATA, Path(folder) / "data"))
+    path = copied / "four-heads.safetensors"
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    path.write_bytes(damaged)
+    refused = ""
+    try:
+        load_shipped("four-heads", copied)
+    except mh.ManyHeadsError as error:
+        refused = str(error).replace(folder, "...")
+assert "four-heads.safetensors" in refused, "a changed file was used"
+print(refused)
+
+# %% [markdown]
+# One head and four heads cost the same. The parts are counted on paper: rows for words
+# and positions, four square matrices, two layers with biases.
+
+# %%
+V, T, D, hidden = 4000, 64, 64, 256
+attention = 4 * D * D  # W_Q, W_K, W_V and W_O of all heads together
+last_layers = (D * hidden + hidden) + (hidden * V + V)
+by_hand = V * D + T * D + attention + last_layers
+assert by_hand == shipped["one-head"].facts["parameters"]
+assert by_hand == shipped["four-heads"].facts["parameters"]
+joined_rows = V * D + (T * D * hidden + hidden) + (hidden * V + V)
+assert joined_rows == shipped["mlp"].facts["parameters"]
+for heads in (1, 2, 4, 8, 16):
+    config = ModelConfig(kind="attention", num_heads=heads)
+    assert config.num_parameters == by_hand
+print(f"attention {attention:,} of {by_hand:,}; the model without it {joined_rows:,}")
+
+# %% [markdown]
+# ## 2 Where the heads look
+#
+# A sentence, cut into the words that the models know. The last word asks.
+
+# %%
+tokenizer = WordTokenizer.from_json(shipped["four-heads"].tokenizer_json)
+four = shipped["four-heads"].model
+BOS, UNK = tokenizer.ids["[BOS]"], tokenizer.ids["[UNK]"]
+
+
+def ids_of(text):
+    """The ids of a beginning, (1, T)."""
+    return torch.tensor([[BOS, *tokenizer.encode(text)]])
+
+
+sentence = 'Mom gave Tim a cookie. Tim was happy. He said, "thank you,'
+ids = ids_of(sentence)
+words = [tokenizer.words[i] for i in ids[0].tolist()]
+assert UNK not in ids, "a word is unknown to the models"
+print(len(words), "words:", " ".join(words))
+
+# %% [markdown]
+# The weights of the last word, a row a head. Every row sums to 1.
+
+# %%
+with torch.no_grad():
+    logits, weights = four(ids, need_weights=True)  # (1, V), (1, H, T)
+torch.testing.assert_close(weights.sum(dim=-1), torch.ones(1, 4))
+grid = weights[0].numpy()
+
+figure, axes = plt.subplots(figsize=(9, 2.6), layout="constrained")
+image = axes.imshow(grid, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+axes.set_xticks(range(len(words)), words, rotation=60, ha="right")
+axes.set_yticks(range(4), [f"head {h + 1}" for h in range(4)])
+axes.set_title(f"four-heads: weights of the last word, “{words[-1]}”")
+figure.colorbar(image, ax=axes)
+plt.show()
+
+# %% [markdown]
+# The model takes a short cut, since only the last word asks. The same layer gives a
+# full trace, and written out one head, one query and one key at a time it is the judge.
+# All three agree.
+
+# %%
+rows = four.rows(ids)  # word plus position, (1, T, D)
+with torch.no_grad():
+    trace = four.attention.trace(rows, is_causal=True)
+    judge = copy.deepcopy(four.attention)
+    judge.form = "loop"
+    slow = judge.trace(rows, is_causal=True)
+torch.testing.assert_close(trace.attn_weights[:, :, -1], weights, atol=1e-5, rtol=0)
+torch.testing.assert_close(slow.attn_weights[:, :, -1], weights, atol=1e-5, rtol=0)
+above = torch.ones(len(words), len(words), dtype=torch.bool).triu(1)
+assert not trace.attn_weights[..., above].any(), "a word looks at a later one"
+largest = (trace.attn_weights[:, :, -1] - weights).abs().max()
+print(f"largest difference between trace and short cut: {largest:.1e}")
+
+# %% [markdown]
+# Which words does each head take most from? Percent of the head's weight; words that
+# stand there twice are added up.
+
+
+# %%
+def strongest(row, many=4):
+    """The words with the most weight, added up over their places."""
+    mass = {}
+    for word, weight in zip(words, row.tolist(), strict=True):
+        mass[word] = mass.get(word, 0.0) + weight
+    return sorted(mass.items(), key=lambda pair: -pair[1])[:many]
+
+
+for h in range(4):
+    shown = ", ".join(
+        f"{word} {weight:.0%}" for word, weight in strongest(weights[0, h])
+    )
+    print(f"head {h + 1}: {shown}")
+top_words = [strongest(weights[0, h], 1)[0][0] for h in range(4)]
+assert len(set(top_words)) > 1, "all heads look at the same word"
+
+# %% [markdown]
+# ## 3 What comes next, with heads off
+#
+# Head off: its message becomes zero before W_O. Nothing is trained again. First a check
+# that this is what happens: the remaining heads' contributions, taken from the trace,
+# give the same prediction.
+
+# %%
+contributions = trace.head_contributions[0, :, -1]  # (H, D)
+with torch.no_grad():
+    for h in range(4):
+        mask = torch.ones(4)
+        mask[h] = 0.0
+        kept = contributions.sum(dim=0) - contributions[h]
+        expected = four.predict(rows[:, -1] + kept)
+        torch.testing.assert_close(four(ids, mask), expected, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(four(ids, torch.ones(4)), logits)
+print("size of each message:", contributions.norm(dim=1).numpy().round(2))
+
+# %% [markdown]
+# Another intervention keeps the message but takes the choice away: with a query of zero
+# all scores are zero, and the head looks at every word alike.
+
+
+# %%
+def with_uniform_head(model, head):
+    """A copy of a model in which one head looks at all words alike."""
+    changed = copy.deepcopy(model)
+    width = changed.config.width_of_head
+    with torch.no_grad():
+        changed.query_rows[head * width : (head + 1) * width] = 0.0
+    return changed
+
+
+uniform = [with_uniform_head(four, h) for h in range(4)]
+with torch.no_grad():
+    for h, model in enumerate(uniform):
+        _, seen = model(ids, need_weights=True)
+        flat = torch.full((len(words),), 1 / len(words))
+        torch.testing.assert_close(seen[0, h], flat)
+        others = [i for i in range(4) if i != h]
+        torch.testing.assert_close(seen[0, others], weights[0, others])
+print(f"every weight of a uniform head: 1/{len(words)} = {1 / len(words):.4f}")
+
+# %% [markdown]
+# The next word under each intervention, with the model's probability of it, and the
+# probability of the name.
+
+
+# %%
+def next_words(logits, many=3):
+    """The most probable next words of logits (1, V), in order."""
+    values, places = logits[0].softmax(dim=0).topk(many)
+    pairs = zip(places.tolist(), values.tolist(), strict=True)
+    return [(tokenizer.words[place], value) for place, value in pairs]
+
+
+def off(*heads):
+    """A head mask without some heads."""
+    mask = torch.ones(4)
+    mask[list(heads)] = 0.0
+    return mask
+
+
+tim = tokenizer.ids["tim"]
+with torch.no_grad():
+    tried = {"all heads": logits}
+    tried |= {f"head {h + 1} off": four(ids, off(h)) for h in range(4)}
+    tried |= {f"head {h + 1} uniform": model(ids) for h, model in enumerate(uniform)}
+    tried["all heads off"] = four(ids, off(0, 1, 2, 3))
+    tried["one-head"] = shipped["one-head"].model(ids)
+    tried["mlp"] = shipped["mlp"].model(ids)
+chance = {what: float(each.softmax(dim=1)[0, tim]) for what, each in tried.items()}
+for what, each in tried.items():
+    shown = ", ".join(f"{word} {p:.1%}" for word, p in next_words(each))
+    print(f"{what:15} tim {chance[what]:6.1%}   {shown}")
+
+assert next_words(tried["all heads"])[0][0] == "tim"
+assert chance["head 1 off"] < chance["all heads"] / 5
+assert chance["head 1 uniform"] < chance["all heads"] / 2
+assert max(chance["mlp"], chance["one-head"]) < chance["all heads"] / 5
+assert max(chance, key=chance.get) != "all heads", "some head is in the way of the name"
+
+# %% [markdown]
+# In this sentence the first head fetches the name. Is that its job? The same sentence
+# with other names says how far the story goes.
+
+# %%
+boys, girls = (
+    ("Tim", "Tom", "Ben", "Sam", "Max", "Jack"),
+    ("Lily", "Anna", "Mia", "Sue"),
+)
+first, falls = 0, 0
+print("name   weight of head 1 on it   probability   without head 1")
+for name in boys + girls:
+    he = "He" if name in boys else "She"
+    other = ids_of(
+        f'Mom gave {name} a cookie. {name} was happy. {he} said, "thank you,'
+    )
+    word = tokenizer.ids[name.lower()]
+    with torch.no_grad():
+        answer, seen = four(other, need_weights=True)
+        before = float(answer.softmax(dim=1)[0, word])
+        after = float(four(other, off(0)).softmax(dim=1)[0, word])
+    on_name = float(seen[0, 0, other[0] == word].sum())
+    first += int(answer.argmax()) == word
+    falls += after < before
+    print(f"{name:5} {on_name:22.0%} {before:14.1%} {after:15.1%}")
+print(f"\nthe name is the first choice {first} times of {len(boys + girls)};")
+print(f"without head 1 it is less probable {falls} times")
+assert 0 < first < len(boys + girls), "no rule without exceptions here"
+
+# %% [markdown]
+# So it is a tendency of one trained model, and the sentence was picked because it shows
+# it well. Nor is it a job of *number 1*: put the heads in another order, each with its
+# rows of W_O, and the model is the same.
+
+# %%
+order = [2, 0, 3, 1]
+moved = copy.deepcopy(four)
+rows_of = torch.arange(D).reshape(4, D // 4)[order].flatten()
+with torch.no_grad():
+    stacked = four.attention.in_proj_weight.reshape(3, D, D)
+    moved.attention.in_proj_weight.copy_(stacked[:, rows_of].reshape(3 * D, D))
+    moved.attention.out_proj.weight.copy_(four.attention.out_proj.weight[:, rows_of])
+    same, seen = moved(ids, need_weights=True)
+torch.testing.assert_close(same, logits, atol=1e-4, rtol=1e-4)
+torch.testing.assert_close(seen, weights[:, order])
+assert not torch.allclose(seen, weights, atol=0.1)
+print("head 1 is now head", order.index(0) + 1, "and every prediction is as before")
+
+# %% [markdown]
+# ## 4 The loss, with and without heads
+#
+# The study's stories are not part of the package. A small grammar tells others, which no
+# model has seen. The loss is the mean over all words to be predicted, in nats.
+
+# %%
+stories = generate_stories(60, seed=0)
+coded = [tokenizer.encode(story) for story in stories]
+split = Split("validation", coded, context=T)
+windows, targets = split.windows(split.positions)
+targets = targets[:, 0]
+unknown = sum(story.count(UNK) for story in coded) / sum(map(len, coded))
+losses = {
+    name: mean_loss(each.model, windows, targets)
+    for name, each in shipped.items()
+    if name != "mlp"
+}
+with torch.no_grad():
+    plain = torch.cat([shipped["mlp"].model(part) for part in windows.split(512)])
+losses = {"mlp": float(torch.nn.functional.cross_entropy(plain, targets))} | losses
+for name, loss in losses.items():
+    print(
+        f"{name:10} {loss:.4f} nats   "
+        f"(test loss of the study {shipped[name].facts['test_loss']:.4f})"
+    )
+print(
+    f"guessing blindly: {math.log(V):.4f}; unknown words: {unknown:.1%}; words: {len(targets):,}"
+)
+assert losses["four-heads"] < losses["one-head"] < losses["mlp"] < math.log(V)
+
+# %% [markdown]
+# The order is that of the study. The losses are not the study's: these stories are of
+# another kind, and more of their words are unknown. Now without each head in turn.
+
+# %%
+removal = remove_each(four, windows, targets)
+assert math.isclose(removal.loss, losses["four-heads"], rel_tol=1e-6)
+changes = dict(enumerate(removal.changes, start=1))
+for h, change in changes.items():
+    print(f"without head {h}: {change:+.4f} nats")
+none_left = mean_loss(four, windows, targets, torch.zeros(4)) - removal.loss
+print(
+    f"without all:    {none_left:+.4f} nats, and not the sum, {sum(changes.values()):+.4f}"
+)
+assert none_left > sum(changes.values()) + 0.05
+assert max(changes.values()) > 0.1 and min(changes.values()) < 0
+
+# %% [markdown]
+# One head carries most, and without some heads these stories are predicted a little
+# better. The removals do not add up: heads replace and disturb one another. A head whose
+# removal costs little has not learned little.
+#
+# ## 5 Three seeds
+#
+# What was measured stands in the study's results: every model from every seed.
+
+# %%
+results = shipped_results("three-models")
+assert mh.plan("three-models").sha256 == results.content["plan_sha256"]
+assert shipped["four-heads"].facts["plan_sha256"] == results.content["plan_sha256"]
+results
+
+# %% [markdown]
+# Means and standard deviations, worked out again from the runs. The deviation divides by
+# the number of seeds minus one.
+
+# %%
+seeds = results.content["plan"]["seeds"]
+tests = {
+    name: np.array(
+        [
+            run["test_loss"]
+            for seed in seeds
+            for run in results.runs
+            if (run["model"], run["seed"]) == (name, seed)
+        ]
+    )
+    for name in names
+}
+for name, values in tests.items():
+    stored = results.aggregate[name]["test_loss"]
+    assert len(values) == len(seeds)
+    np.testing.assert_allclose(values.mean(), stored["mean"], rtol=1e-12)
+    np.testing.assert_allclose(values.std(ddof=1), stored["sd"], rtol=1e-9)
+    print(
+        f"{name:10} {values.round(4)}  mean {values.mean():.4f}  sd {values.std(ddof=1):.4f}"
+    )
+
+# %% [markdown]
+# Runs of one seed saw the same stories in the same order. So they are compared seed by
+# seed, and scipy's paired t test gives the interval for the mean difference.
+
+# %%
+pairs = [pair for pair in results.paired if pair["metric"] == "test_loss"]
+assert len(pairs) == len(names)
+print("first - second           mean      95 % t interval")
+for pair in pairs:
+    one, other = tests[pair["model_a"]], tests[pair["model_b"]]
+    np.testing.assert_allclose(one - other, pair["differences"], rtol=1e-12)
+    interval = stats.ttest_rel(one, other).confidence_interval(pair["level"])
+    np.testing.assert_allclose((one - other).mean(), pair["mean"], rtol=1e-12)
+    np.testing.assert_allclose(interval, pair["t_interval"], rtol=1e-9)
+    title = f"{pair['model_a']} - {pair['model_b']}"
+    print(
+        f"{title:22} {pair['mean']:+.4f}   {interval.low:+.4f} to {interval.high:+.4f}"
+    )
+
+# %% [markdown]
+# Pairing helps where the runs of one seed go up and down together. Do they? Give every
+# run a partner of another seed: the mean difference stays, the interval changes, and one
+# of the wrong pairings has the narrowest. Of three seeds even the width is uncertain.
+
+# %%
+one, other = tests["four-heads"], tests["one-head"]
+widths = []
+for shift in range(len(seeds)):
+    partners = np.roll(other, shift)
+    interval = stats.ttest_rel(one, partners).confidence_interval(0.95)
+    said = "same seed" if shift == 0 else f"seeds moved by {shift}"
+    widths.append(interval.high - interval.low)
+    print(
+        f"{said:17} {interval.low:+.4f} to {interval.high:+.4f}, {widths[-1]:.4f} wide"
+    )
+    np.testing.assert_allclose((one - partners).mean(), (one - other).mean())
+    if shift == 0:
+        both = ("four-heads", "one-head")
+        stored = next(p for p in pairs if (p["model_a"], p["model_b"]) == both)
+        np.testing.assert_allclose(interval, stored["t_interval"], rtol=1e-9)
+assert len(seeds) == 3 and int(np.argmin(widths)) != 0
+
+# %% [markdown]
+# ## 6 The page's study view
+#
+# The same numbers as in the page (`#study`): each run's test loss with the mean, and each
+# difference, a dot a seed, with its bootstrap interval (thick) and its t interval (thin).
+
+# %%
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3), layout="constrained")
+for place, name in enumerate(names):
+    left.plot(tests[name].mean(), place, "|", color="#1b1d21", markersize=26)
+    left.plot(tests[name], [place] * len(seeds), "o", color="#1452b6", alpha=0.7)
+left.set_yticks(range(len(names)), names)
+left.set_xlabel("nats a word; the bar is the mean")
+left.set_title("three-models: runs[...].test_loss")
+for place, pair in enumerate(pairs):
+    right.plot(pair["t_interval"], [place, place], color="#1452b6", linewidth=1)
+    right.plot(pair["interval"], [place, place], color="#1452b6", linewidth=5)
+    above = [place - 0.2] * pair["n"]
+    right.plot(pair["differences"], above, "o", color="#9e287f", markersize=5)
+right.set_yticks(
+    range(len(pairs)), [f"{pair['model_a']} − {pair['model_b']}" for pair in pairs]
+)
+right.axvline(0, color="#585c64", linewidth=1)
+right.set_xlabel("nats a word; below 0 the first is better")
+right.set_title("three-models: paired[...]")
+for axes in (left, right):
+    axes.set_ylim(2.5, -0.5)
+plt.show()
+
+# %% [markdown]
+# Validation loss by step. The ring is the step whose weights were kept: the lowest.
+
+# %%
+figure, panels = plt.subplots(
+    1, 3, figsize=(9.5, 2.8), sharey=True, layout="constrained"
+)
+for axes, name in zip(panels, names, strict=True):
+    for run in (run for run in results.runs if run["model"] == name):
+        steps = [entry["step"] for entry in run["trace"]]
+        curve = [entry["validation_loss"] for entry in run["trace"]]
+        best = int(np.argmin(curve))
+        assert steps[best] == run["selected_step"]
+        assert curve[best] == run["validation_loss"]
+        assert curve[-1] > curve[best] + 0.1, "it went on falling"
+        axes.plot(steps, curve, label=f"seed {run['seed']}")
+        axes.plot(steps[best], curve[best], "o", color="black", fillstyle="none")
+    axes.set_title(name)
+    axes.set_xlabel("step")
+panels[0].set_ylabel("validation loss, nats")
+panels[0].legend()
+plt.show()
+
+# %% [markdown]
+# The page is written from the same file. What it shows of this study is made here by the
+# same function, and compared number by number.
+
+# %%
+from manyheads.report.cautions import cautions
+from manyheads.report.reading import read_study
+from manyheads.web.study import shipped_studies, study_part
+
+folder = next(path for path in shipped_studies() if path.name == "three-models")
+read = read_study(folder)
+shown = study_part(read.document, cautions(read))
+for name in names:
+    for moment in ("mean", "sd"):
+        on_page = shown["aggregate"][name]["test_loss"][moment]
+        again = tests[name].mean() if moment == "mean" else tests[name].std(ddof=1)
+        np.testing.assert_allclose(on_page, again, rtol=1e-9)
+on_page = {(run["model"], run["seed"]): run["test_loss"] for run in shown["runs"]}
+for name in names:
+    assert [on_page[name, seed] for seed in seeds] == tests[name].tolist()
+for ours, theirs in zip(results.paired, shown["paired"], strict=True):
+    assert {key: ours[key] for key in theirs} == theirs
+print(f"{len(on_page)} runs and {len(shown['paired'])} differences, as on the page")
+
+# %% [markdown]
+# ## 7 What the numbers do not show
+#
+# How far can so few seeds be trusted? Draw three differences around a known mean, many
+# times over, and count how often each interval holds it.
+
+# %%
+n, repeats = len(seeds), 200_000
+draws = np.random.default_rng(0).normal(size=(repeats, n))  # the true mean is 0
+half = stats.t.ppf(0.975, n - 1) * draws.std(axis=1, ddof=1) / math.sqrt(n)
+held_by_t = np.mean(np.abs(draws.mean(axis=1)) <= half)
+held_by_extremes = np.mean((draws.min(axis=1) < 0) & (draws.max(axis=1) > 0))
+one_sign = np.mean((draws < 0).all(axis=1) | (draws > 0).all(axis=1))
+print(f"t interval holds the mean:             {held_by_t:.1%}")
+print(f"smallest to largest draw holds it:     {held_by_extremes:.1%}")
+print(f"all {n} have one sign, by chance alone:  {one_sign:.1%}")
+assert abs(held_by_t - 0.95) < 0.005
+assert abs(held_by_extremes - (1 - 2.0 ** (1 - n))) < 0.005
+assert abs(one_sign - 2.0 ** (1 - n)) < 0.005
+
+# %% [markdown]
+# A bootstrap interval of three numbers never leaves the smallest and the largest of them,
+# so it cannot hold the mean as often as it says. The t interval does, if differences are
+# normally distributed. The study says so itself, with its other limits:
+
+# %%
+for text in shown["limits"]:
+    print("-", text)
+assert all(pair["n"] == len(seeds) for pair in results.paired)
+assert any(f"{len(seeds)} seeds" in text for text in shown["limits"])
+assert all("bootstrap" in pair["note"] for pair in results.paired)
+
+# %% [markdown]
+# Another recipe, kept apart from this one, trained the same models on the same stories.
+# Its losses are others, and the order is the same. Still it is one kind of text, and one
+# size of model.
+
+# %%
+recipe = shipped_results("own-recipe")
+assert recipe.content["plan_sha256"] != results.content["plan_sha256"]
+assert recipe.content["data_sha256"] == results.content["data_sha256"]
+for each in (results, recipe):
+    means = [each.aggregate[name]["test_loss"]["mean"] for name in names]
+    print(each.content["plan"]["name"], np.round(means, 4))
+    assert means == sorted(means, reverse=True)
+torch.set_num_threads(threads)

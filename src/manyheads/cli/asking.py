@@ -1,0 +1,139 @@
+"""Asking a person, or a file of answers: one line each, and nothing that was typed is echoed."""
+
+import sys
+from collections.abc import Callable
+from io import BufferedIOBase
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from manyheads.core.errors import LearnError
+from manyheads.worksheets.tables import wrapped
+
+LONGEST_LINE = 40_000
+"""Bytes of a line that are read; what comes after them is passed over."""
+_YES, _NO = ("y", "yes"), ("n", "no")
+Answer = TypeVar("Answer")
+
+
+class EndOfAnswers(Exception):  # noqa: N818 - an ending, not an error
+    """Standard input has no more lines."""
+
+
+class Asker:
+    """Asks on standard output, or on standard error where that is kept for JSON.
+
+    A person is asked again after an answer that cannot be read; from a file or a pipe each line
+    answers one prompt, whatever it says.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.is_person = sys.stdin is not None and sys.stdin.isatty()
+        self.is_json = as_json
+        self._is_silent = as_json and not self.is_person
+
+    def say(self, text: str = "", indent: str = "  ", later: str = "") -> None:
+        """Show paragraphs in 80 columns, with an empty line between them."""
+        if self._is_silent:
+            return
+        for number, paragraph in enumerate(text.split("\n\n")):
+            lines = wrapped(paragraph, indent, later)
+            click.echo("\n".join(["", *lines] if number else lines), err=self.is_json)
+
+    def say_kept(self, path: Path) -> None:
+        """Say where answers were kept; the path stays in one piece."""
+        if not self._is_silent:
+            click.echo(f"  {kept_text(path)}", err=self.is_json)
+
+    def line(self, what: str = "") -> str:
+        """Ask for one line.
+
+        Args:
+            what: stands before the place where it is typed.
+
+        Raises:
+            EndOfAnswers: there is none.
+            LearnError: it is too long to be an answer.
+        """
+        if not self._is_silent:
+            click.echo(f"  {what}> ", nl=False, err=self.is_json)
+        line = _read_line()
+        if not self._is_silent and (line is None or not self.is_person):
+            click.echo("", err=self.is_json)
+        if line is None:
+            raise EndOfAnswers
+        if len(line) > LONGEST_LINE:
+            raise LearnError(
+                f"answer (more than {LONGEST_LINE} bytes) is too long to be kept: shorten it"
+            )
+        return line.decode(errors="replace").strip()
+
+    def ask(self, what: str, read: Callable[[str], Answer]) -> Answer | None:
+        """Ask until an answer can be read; from a file or a pipe, once.
+
+        Args:
+            what: stands before the place where it is typed.
+            read: makes something of the line, or raises LearnError.
+
+        Returns:
+            The answer, or None for an empty line, or where it could not be read.
+
+        Raises:
+            EndOfAnswers: there is none.
+        """
+        while True:
+            try:
+                line = self.line(what)
+                return read(line) if line else None
+            except LearnError as error:
+                self.warn(str(error))
+                if not self.is_person:
+                    return None
+
+    def yes(self, what: str) -> bool | None:
+        """Ask for yes or no; None for an empty line.
+
+        Raises:
+            EndOfAnswers: there is none.
+        """
+        return self.ask(f"{what} [y/n] ".lstrip(), _yes_or_no)
+
+    def warn(self, text: str) -> None:
+        """Say on standard error what was wrong."""
+        click.echo(f"  {printable(text)}", err=True)
+
+
+def printable(text: str) -> str:
+    """A text in which nothing can move the cursor: letters that do are written as escapes."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def kept_text(path: Path) -> str:
+    """Say where answers were kept."""
+    return f"Kept in {printable(str(path))}"
+
+
+def _yes_or_no(line: str) -> bool:
+    word = line.lower()
+    if word not in (*_YES, *_NO):
+        shown = word if len(word) <= 20 else f"{word[:17]}..."
+        raise LearnError(f"answer ({shown}) must be y or n: type one of them")
+    return word in _YES
+
+
+def _read_line() -> bytes | None:
+    """The next line without its end; longer ones are cut a little above the limit."""
+    stream = _bytes_of_input()
+    line = stream.readline(LONGEST_LINE + 1) if stream else b""
+    if not line:
+        return None
+    rest = line
+    while stream and rest and not rest.endswith(b"\n"):
+        rest = stream.readline(1 << 16)
+    return line.rstrip(b"\r\n")
+
+
+def _bytes_of_input() -> BufferedIOBase | None:
+    stream = getattr(sys.stdin, "buffer", None)
+    return stream if isinstance(stream, BufferedIOBase) else None

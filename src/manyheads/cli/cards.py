@@ -1,0 +1,190 @@
+"""`manyheads cards`: recall cards, when they are due, and the deck for other programs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+_ONE_COMMAND = Callable[..., Any]
+
+
+def _data(command: _ONE_COMMAND) -> _ONE_COMMAND:
+    return click.option(
+        "--data",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Folder of your own files, instead of the usual one.",
+    )(command)
+
+
+def _topic(command: _ONE_COMMAND) -> _ONE_COMMAND:
+    return click.option("--topic", metavar="NAME", help="Only the cards of this topic.")(command)
+
+
+def _json(command: _ONE_COMMAND) -> _ONE_COMMAND:
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+
+
+@click.group(invoke_without_command=True)
+@_data
+@click.pass_context
+def cards(ctx: click.Context, data: Path | None) -> None:
+    r"""Recall what you learned, card by card, each when it is due.
+
+    Without a further command this is `manyheads cards review`.
+
+    \b
+    Example:
+      manyheads cards
+    """
+    ctx.obj = data
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(review)
+
+
+@cards.command()
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after this many reviews."
+)
+@click.option(
+    "--new",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="New cards a day (of UTC); 10 unless given.",
+)
+@_topic
+@_data
+@click.pass_obj
+def review(
+    above: Path | None,
+    data: Path | None = None,
+    topic: str | None = None,
+    limit: int | None = None,
+    new: int | None = None,
+) -> None:
+    r"""Review the cards that are due, then new ones.
+
+    Think of the answer, or type it; Enter shows the card's. Then say how well you knew it, 1 to 4.
+    Every rating is saved at once; q stops.
+
+    \b
+    Example:
+      manyheads cards review --topic masks --limit 5
+    """
+    from manyheads.cli.cards_review import review_cards
+    from manyheads.learn.cards.schedule import NEW_A_DAY
+
+    session = _session(data or above, topic, NEW_A_DAY if new is None else new)
+    review_cards(session, limit)
+
+
+@cards.command("list")
+@_topic
+@_json
+@_data
+@click.pass_obj
+def list_cards(above: Path | None, data: Path | None, as_json: bool, topic: str | None) -> None:
+    r"""List the cards, with their state and when they are due.
+
+    \b
+    Example:
+      manyheads cards list --topic scale
+    """
+    from manyheads.learn.cards.deck import cards_of
+    from manyheads.learn.cards.overview import list_json, list_text
+    from manyheads.learn.cards.session import utc_now
+
+    progress = _session(data or above, topic).progress()
+    if as_json:
+        _print_json({"cards": list_json(cards_of(topic), progress, utc_now())})
+    else:
+        click.echo(list_text(cards_of(topic), progress, utc_now()))
+
+
+@cards.command()
+@_json
+@_data
+@click.pass_obj
+def stats(above: Path | None, data: Path | None, as_json: bool) -> None:
+    r"""Count what is new, being learned, learned and due.
+
+    \b
+    Example:
+      manyheads cards stats
+    """
+    from manyheads.learn.cards.deck import cards_of, topics
+    from manyheads.learn.cards.overview import stats_json, stats_text
+    from manyheads.learn.cards.session import utc_now
+
+    progress, now = _session(data or above, None).progress(), utc_now()
+    by_topic = [(topic, stats_json(cards_of(topic), progress, now)) for topic in topics()]
+    total = stats_json(cards_of(None), progress, now)
+    if as_json:
+        _print_json(total | {"topics": dict(by_topic)})
+    else:
+        click.echo(stats_text(by_topic, total))
+
+
+@cards.command("export")
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@_topic
+def export_cards(out: Path, topic: str | None, force: bool) -> None:
+    r"""Write the deck for Anki, or as text.
+
+    OUT ends in .apkg (an Anki package), or in .txt or .tsv (text with tabs, which Anki imports).
+
+    Imported into Anki again, cards are updated and keep their schedule there.
+
+    \b
+    Example:
+      manyheads cards export manyheads.apkg
+    """
+    from manyheads.learn.cards.deck import cards_of
+    from manyheads.learn.cards.export import write_deck
+
+    chosen = cards_of(topic)
+    write_deck(chosen, out, force)
+    click.echo(f"Wrote {len(chosen)} cards to {out}")
+
+
+@cards.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@_json
+@_data
+@click.pass_obj
+def import_cards(above: Path | None, file: Path, as_json: bool, data: Path | None) -> None:
+    r"""Add reviews that the page exported.
+
+    Each review counts once, however often its file is imported.
+
+    \b
+    Example:
+      manyheads cards import reviews.jsonl
+    """
+    from manyheads.learn.cards.reviews import import_reviews
+    from manyheads.learn.own_files import data_folder
+
+    merged = import_reviews(data_folder(data or above), file)
+    _session(data or above, None)
+    if as_json:
+        _print_json(merged._asdict())
+    else:
+        click.echo(f"Added {merged.added} reviews; {merged.known} were there already.")
+
+
+def _session(data: Path | None, topic: str | None, new: int = 0) -> Any:  # noqa: ANN401 - loaded late
+    from manyheads.learn.cards.deck import cards_of
+    from manyheads.learn.cards.session import Session
+    from manyheads.learn.own_files import data_folder
+
+    session = Session(data_folder(data), cards_of(topic), new)
+    for note in session.notes():
+        click.echo(f"manyheads: {note}", err=True)
+    return session
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False))

@@ -1,0 +1,129 @@
+"""`manyheads lab --predict`: a prediction before each experiment, judged by whoever made it."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from manyheads.cli.asking import Asker, EndOfAnswers
+
+if TYPE_CHECKING:
+    from manyheads.learn.lab.record import Record
+    from manyheads.learn.predictions import Prediction
+
+
+class _Run:
+    """What has been run and predicted so far."""
+
+    def __init__(self, asker: Asker, folder: Path) -> None:
+        self.asker, self.folder = asker, folder
+        self.parts: list[Record] = []
+        self.tries: list[Record] = []
+        self.predictions: list[Prediction] = []
+
+    def show_part(self, number: int) -> None:
+        """Run a part and show it."""
+        from manyheads.learn.lab import run_lab
+
+        report = run_lab(parts=(number,))
+        self.parts += report.parts
+        if not self.asker.is_json:
+            click.echo(str(report))
+
+    def predict(self, number: int) -> None:
+        """Ask for a prediction, run the experiment, and let the learner judge."""
+        from manyheads.learn.attempts import checked_text
+        from manyheads.learn.lab import run_lab
+        from manyheads.learn.lab.plan import PARTS
+        from manyheads.learn.predictions import Prediction, keep_prediction
+
+        part = PARTS[number - 1]
+        self.asker.say()
+        self.asker.say(f"Predict first ({part.try_name}): {part.prediction}")
+        text = self.asker.ask("Your prediction, or an empty line for none ", checked_text)
+        report = run_lab(parts=(), tries=(part.try_name,))
+        self.tries += report.tries
+        if not self.asker.is_json:
+            click.echo(f"\n{report}\n")
+        if text is None:
+            return
+        right: bool | None = None
+        try:
+            right = self.asker.yes("Was your prediction right?")
+        finally:
+            made = Prediction(
+                where=f"lab:part-{number}",
+                try_name=part.try_name,
+                prediction=text,
+                outcome=_outcome(report.tries[0]),
+                right=right,
+            )
+            keep_prediction(self.folder, made)
+            self.predictions.append(made)
+
+
+def predict_lab(
+    parts: tuple[int, ...], tries: tuple[str, ...], data: Path | None, as_json: bool
+) -> bool | None:
+    """Run parts and experiments, each experiment after a prediction.
+
+    Args:
+        parts: numbers from 1; with no experiment named, those of these parts follow them.
+        tries: names of experiments.
+        data: the learner's folder.
+        as_json: whether to print one JSON document.
+
+    Returns:
+        Whether every assertion held; None where nothing was run.
+
+    Raises:
+        LabError: no such part or experiment.
+        LearnError: the log is damaged or cannot be written.
+    """
+    from manyheads.learn.attempts import check_file
+    from manyheads.learn.lab import LabReport
+    from manyheads.learn.lab.plan import NUMBERS, TRY_NAMES, check_names
+    from manyheads.learn.own_files import data_folder
+    from manyheads.learn.predictions import FILE
+
+    numbers = parts or (() if tries else NUMBERS)
+    check_names(numbers, tries)
+    folder = data_folder(data)
+    check_file(folder, FILE)
+    run = _Run(Asker(as_json=as_json), folder)
+    try:
+        for number in numbers:
+            run.show_part(number)
+            if not tries:
+                run.predict(number)
+        for name in tries:
+            run.predict(TRY_NAMES.index(name) + 1)
+    except EndOfAnswers:
+        run.asker.say("The answers end here.")
+    report = LabReport(parts=tuple(run.parts), tries=tuple(run.tries))
+    if as_json:
+        click.echo(json.dumps(_document(report, run, folder / FILE), allow_nan=False))
+    elif run.predictions:
+        run.asker.say()
+        run.asker.say_kept(folder / FILE)
+    return report.passed if (run.parts or run.tries) else None
+
+
+def _document(report: Any, run: _Run, where: Path) -> dict[str, Any]:  # noqa: ANN401 - a LabReport
+    document: dict[str, Any] = json.loads(report.to_json())
+    kept = [made.to_json() for made in run.predictions]
+    return document | {"predictions": kept, "file": str(where)}
+
+
+def _outcome(record: "Record") -> str:
+    """What the experiment printed, table by table."""
+    from manyheads.learn.lab.record import Table
+
+    tables = [block for block in record.blocks if isinstance(block, Table)]
+    rows = [
+        "; ".join(f"{item.label} {', '.join(item.texts)}" for item in table.items)
+        for table in tables
+    ]
+    captions = [table.caption for table in tables]
+    return ". ".join(f"{caption}: {row}" for caption, row in zip(captions, rows, strict=True))

@@ -1,0 +1,57 @@
+"""`manyheads notebooks`: the notebooks as files to open, run and change."""
+
+import json
+import shlex
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from manyheads.core.errors import LearnError
+
+if TYPE_CHECKING:
+    from manyheads.learn.notebooks import Written
+
+
+@click.command()
+@click.argument("place", metavar="DIR")
+@click.option("--force", is_flag=True, help="Replace notebooks in DIR that were changed.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def notebooks(place: str, force: bool, as_json: bool) -> None:
+    r"""Copy the notebooks to the folder DIR, without outputs, for Jupyter.
+
+    DIR is made where it is not there. A notebook there that you have run or changed is kept, and
+    nothing is written, unless --force is given.
+
+    \b
+    Example:
+      manyheads notebooks my-notebooks
+    """
+    from manyheads.learn.notebooks import write_notebooks
+
+    if not place:  # as an unset variable of a shell gives it; a path of "" would be this folder
+        raise LearnError("DIR () is empty: name a folder, or . for this one")
+    folder = Path(place)
+    written = write_notebooks(folder, force)
+    click.echo(_document(folder, written) if as_json else _text(folder, written))
+
+
+def _text(folder: Path, written: "tuple[Written, ...]") -> str:
+    counts = Counter(item.state for item in written if item.state != "written")
+    notes = ", ".join(f"{count} {state}" for state, count in counts.items())
+    lines = [f"{len(written)} notebooks (.ipynb) are in {folder}{f' ({notes})' if notes else ''}:"]
+    lines += [f"  {item.name:20}{item.title}" for item in written]
+    lines += [
+        f"Open them with: jupyter lab {shlex.quote(str(folder))}",
+        "(where that command is missing: pip install jupyterlab)",
+    ]
+    return "\n".join(lines)
+
+
+def _document(folder: Path, written: "tuple[Written, ...]") -> str:
+    shown = [
+        {"name": item.name, "title": item.title, "path": str(item.path), "state": item.state}
+        for item in written
+    ]
+    return json.dumps({"folder": str(folder), "notebooks": shown})

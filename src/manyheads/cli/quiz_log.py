@@ -1,0 +1,44 @@
+"""`manyheads quiz log`: what was predicted, what happened, and how often it was right."""
+
+import json
+from pathlib import Path
+
+import click
+
+_MARKS = {True: "right", False: "not right", None: "not judged"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), metavar="DIR", help="Where your files are kept."
+)
+@click.pass_context
+def log(ctx: click.Context, as_json: bool, data: Path | None) -> None:
+    r"""Show your predictions and what happened, oldest first.
+
+    They are made by `manyheads lab --predict` and `manyheads worksheet try`.
+
+    \b
+    Example:
+      manyheads quiz log
+    """
+    from manyheads.cli.asking import printable
+    from manyheads.learn.own_files import data_folder
+    from manyheads.learn.predictions import read_predictions, tally_of
+    from manyheads.worksheets.tables import wrapped
+
+    found = read_predictions(data_folder(data or ctx.obj))
+    tally = tally_of(found)
+    if as_json:
+        records = [one.to_json() for one in found]
+        click.echo(json.dumps({"predictions": records, **tally._asdict()}))
+        return
+    for one in found:
+        click.echo(printable(f"{one.when[:10]}  {one.where}, {one.try_name}: {_MARKS[one.right]}"))
+        for what, text in (("predicted", one.prediction), ("outcome", one.outcome)):
+            click.echo("\n".join(wrapped(f"{what}: {printable(text)}", "    ", "  ")))
+    if not found:
+        click.echo("Nothing was predicted yet: try manyheads worksheet try two-routes")
+        return
+    click.echo(f"Right: {tally.right} of {tally.judged} judged, {tally.made} made.")

@@ -1,0 +1,54 @@
+"""`manyheads worksheet print`: a worksheet on paper, to fill in, and its key."""
+
+from pathlib import Path
+
+import click
+
+from manyheads.cli.paper_options import FONT, FORCE, PAPER
+from manyheads.cli.worksheet_source import SET, SOURCE, edited_worksheet, say_which
+
+OUT = click.argument("out", metavar="OUT.pdf", type=click.Path(path_type=Path))
+"""Where a sheet goes."""
+
+
+@click.command("print")
+@SOURCE
+@OUT
+@click.option("--key", "is_key", is_flag=True, help="Fill the boxes in: the key.")
+@click.option("--sequence", metavar="S", help="Which sentence, by name; the first unless given.")
+@click.option(
+    "--receiver", type=int, metavar="N", help="Which receiver, from 1; the last unless given."
+)
+@SET
+@PAPER
+@FONT
+@FORCE
+def print_(  # noqa: PLR0913 - one argument an option
+    source: str,
+    out: Path,
+    is_key: bool,
+    sequence: str | None,
+    receiver: int | None,
+    changes: tuple[str, ...],
+    paper: str,
+    font: Path | None,
+    force: bool,
+) -> None:
+    r"""Write a worksheet as a PDF: the given numbers, and a box for each step's numbers.
+
+    With --key the boxes hold the answers. Both have the same pages.
+
+    \b
+    Examples:
+      manyheads worksheet print two-routes two-routes.pdf
+      manyheads worksheet print two-routes key.pdf --key --set "heads.0.W_Q[0][0]=1/2"
+    """
+    from manyheads.report.paper import check_target, pdf_from_sheets, write_pdf
+    from manyheads.report.paper_worksheet import sheets_from_worksheet
+
+    check_target(out, force)
+    sheet = edited_worksheet(source, changes)
+    say_which(sheet, sequence)
+    sheets = sheets_from_worksheet(sheet, sequence, receiver, changes)
+    write_pdf(out, pdf_from_sheets(sheets, is_key=is_key, size=paper, font=font), force)
+    click.echo(f"{'The key' if is_key else 'The worksheet'} is in {out}")

@@ -1,0 +1,48 @@
+"""Which worksheet a command is about: its name or file, and the numbers that `--set` changes."""
+
+import click
+
+from manyheads.core.errors import WorksheetError
+from manyheads.worksheets.library import Worksheet
+from manyheads.worksheets.library import worksheet as opened
+from manyheads.worksheets.numbers import quoted
+
+SOURCE = click.argument("source", metavar="NAME|FILE")
+"""The worksheet."""
+SET = click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help='Change a given number, such as "heads.0.W_Q[3][1]=1/2"; places count from 0.',
+)
+"""Its changed numbers."""
+
+
+def edited_worksheet(source: str, changes: tuple[str, ...]) -> Worksheet:
+    """Open a worksheet and change its numbers.
+
+    Args:
+        source: as `SOURCE` gives it.
+        changes: as `SET` gives them.
+
+    Raises:
+        WorksheetError: no such worksheet, or a change that does not fit it.
+    """
+    edits = {}
+    for change in changes:
+        place, sign, value = change.partition("=")
+        if not sign:
+            raise WorksheetError(
+                f"--set ({quoted(change)}) must be PATH=VALUE: write it like heads.0.W_Q[3][1]=1/2"
+            )
+        edits[place.strip()] = value.strip()
+    sheet = opened(source)
+    return sheet.edit(edits) if edits else sheet
+
+
+def say_which(sheet: Worksheet, sequence: str | None) -> None:
+    """Tell on standard error which sentence is taken where several could be meant."""
+    if sequence is None and len(sheet.sequences) > 1:
+        names = ", ".join(sheet.sequence_names)
+        click.echo(f"sequence: taking {sheet.sequence_names[0]}, the first of {names}", err=True)

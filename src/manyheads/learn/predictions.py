@@ -1,0 +1,149 @@
+"""Predictions and outcomes: what a learner expected before the engine computed it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from manyheads.core.errors import LearnError
+from manyheads.learn.attempts import checked_text, written_now
+from manyheads.learn.own_files import add_record, read_records
+from manyheads.learn.quiz.typed import mark_numeric, shown
+from manyheads.learn.typed import is_same
+from manyheads.worksheets.arithmetic import Number, add, is_positive, negative
+
+FILE = "predictions.jsonl"
+Direction = Literal["higher", "lower", "same"]
+_WORDS: dict[str, Direction] = {
+    "higher": "higher",
+    "h": "higher",
+    "lower": "lower",
+    "l": "lower",
+    "same": "same",
+    "s": "same",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """One prediction and what happened."""
+
+    where: str
+    """Such as "lab:part-3" or "worksheet:two-routes"."""
+    try_name: str
+    """Which experiment there."""
+    prediction: str
+    """As it was typed."""
+    outcome: str
+    """What the engine said."""
+    right: bool | None
+    """Whether the prediction was right; None where nobody judged it."""
+    when: str = field(default_factory=written_now)
+    """When it was made, in UTC."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The record: when, where, try, prediction, outcome, right."""
+        return {
+            "when": self.when,
+            "where": self.where,
+            "try": self.try_name,
+            "prediction": self.prediction,
+            "outcome": self.outcome,
+            "right": self.right,
+        }
+
+
+class Tally(NamedTuple):
+    """How often a learner was right."""
+
+    right: int
+    """Predictions that were right."""
+    judged: int
+    """Predictions that were judged."""
+    made: int
+    """All predictions."""
+
+
+def keep_prediction(folder: Path, prediction: Prediction) -> None:
+    """Add a prediction to the log, on disk when this returns.
+
+    Raises:
+        LearnError: the file cannot be written.
+    """
+    add_record(folder / FILE, prediction.to_json())
+
+
+def read_predictions(folder: Path) -> tuple[Prediction, ...]:
+    """Read the log, oldest first.
+
+    Raises:
+        LearnError: the file is damaged; nothing is changed.
+    """
+    path = folder / FILE
+    records = read_records(path).records
+    return tuple(_prediction(path, n, record) for n, record in enumerate(records, start=1))
+
+
+def tally_of(predictions: Sequence[Prediction]) -> Tally:
+    """Count the predictions that were right."""
+    judged = [one.right for one in predictions if one.right is not None]
+    return Tally(right=sum(judged), judged=len(judged), made=len(predictions))
+
+
+def direction_of(before: Number, after: Number) -> Direction:
+    """Which way a number went."""
+    if is_same(before, after):
+        return "same"
+    return "higher" if is_positive(add(after, negative(before))) else "lower"
+
+
+class Judged(NamedTuple):
+    """A judged prediction."""
+
+    right: bool
+    """Whether it came true."""
+    says: str
+    """One sentence for the learner."""
+
+
+def judge(prediction: str, before: Number, after: Number) -> Judged:
+    """Hold a prediction against what happened.
+
+    Args:
+        prediction: a number, or "higher", "lower" or "same" (or its first letter).
+        before: the number as it was.
+        after: the number that the engine computed.
+
+    Raises:
+        LearnError: it is none of these.
+    """
+    text = checked_text(prediction)
+    word = _WORDS.get(text.lower())
+    if word is None:
+        try:
+            is_right = mark_numeric(text, after).is_right
+        except LearnError as error:
+            raise LearnError(f"{error}; or higher, lower or same") from error
+    else:
+        is_right = word == direction_of(before, after)
+    verdict = "right" if is_right else "not right"
+    return Judged(
+        is_right,
+        f"It was {shown(before)} and is {shown(after)} ({direction_of(before, after)}): "
+        f"your prediction was {verdict}.",
+    )
+
+
+def _prediction(path: Path, number: int, record: dict[str, Any]) -> Prediction:
+    names = ("where", "try", "prediction", "when")
+    texts = [*(record.get(name) for name in names), record.get("outcome", "")]
+    right = record.get("right")
+    if not all(isinstance(text, str) for text in texts) or not isinstance(right, bool | None):
+        raise LearnError(
+            f"file ({path}) is damaged in record {number} (no prediction): mend or remove that "
+            "line; nothing was changed"
+        )
+    where, name, prediction, when, outcome = map(str, texts)
+    return Prediction(
+        where=where, try_name=name, prediction=prediction, outcome=outcome, right=right, when=when
+    )

@@ -1,0 +1,218 @@
+"""Experiments on a worksheet: one thing changes, and one number is predicted before it is computed.
+
+They are made from whatever the worksheet gives, so a worksheet of one's own has them too.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from manyheads.core.errors import LearnError, WorksheetError
+from manyheads.learn.quiz.typed import shown
+from manyheads.worksheets.arithmetic import ONE, Number, add, decimal_of, negative
+from manyheads.worksheets.exact import Steps, solve_exact
+from manyheads.worksheets.interventions import one_wide_head, without_head, zero_query
+from manyheads.worksheets.library import Worksheet
+from manyheads.worksheets.numbers import Literal, exact_text, quoted
+from manyheads.worksheets.quantities import Quantity, label_of, quantity_from_text, value_at
+
+
+@dataclass(frozen=True, kw_only=True)
+class Try:
+    """One experiment."""
+
+    name: str
+    """Short name, as in commands."""
+    change: str
+    """What changes, in one sentence."""
+    quantity: Quantity
+    """The number that is predicted, in the worksheet as given."""
+    label: str
+    """What that number is, counted from 1."""
+    before: Number
+    """What it is in the worksheet as given."""
+    changed: Worksheet
+    """The worksheet after the change."""
+    explain: Callable[[Number], str]
+    """Says why, given the number after the change."""
+
+    @cached_property
+    def after(self) -> Number:
+        """The number after the change, computed when it is asked for."""
+        steps = solve_exact(self.changed, self.quantity.sequence)
+        return value_at(steps, self.quantity.field.name, self.quantity.index)
+
+    @property
+    def question(self) -> str:
+        """What is asked, with the number as it is."""
+        return f"{self.change} The {self.label} is {shown(self.before)}. What does it become?"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Given:
+    """The worksheet as given, solved once."""
+
+    sheet: Worksheet
+    sequence: str
+    steps: Steps
+
+    @property
+    def last(self) -> int:
+        return len(self.steps["x"]) - 1
+
+    @property
+    def strongest(self) -> int:
+        """The source to which head 1 gives the last receiver's largest weight."""
+        row = self.steps["attn_weights"][0][self.last]
+        return max(range(len(row)), key=lambda s: decimal_of(row[s]))
+
+    def made(
+        self,
+        name: str,
+        change: str,
+        place: tuple[str, *tuple[int, ...]],
+        changed: Worksheet,
+        explain: Callable[[Number], str],
+    ) -> Try:
+        field, *index = place
+        text = f"{self.sequence}.{field}" + "".join(f"[{i}]" for i in index)
+        quantity = quantity_from_text(self.sheet, text)
+        assert isinstance(quantity, Quantity)
+        return Try(
+            name=name,
+            change=change,
+            quantity=quantity,
+            label=label_of(self.sheet, quantity),
+            before=value_at(self.steps, field, quantity.index),
+            changed=changed,
+            explain=explain,
+        )
+
+
+def tries_of(sheet: Worksheet, sequence: str | None = None) -> tuple[Try, ...]:
+    """Every experiment that a worksheet allows.
+
+    Args:
+        sheet: the worksheet.
+        sequence: the sentence in which the number is watched; None takes the first.
+
+    Raises:
+        WorksheetError: no sentence of that name.
+    """
+    name = sheet.sequence(sequence).name
+    given = _Given(sheet=sheet, sequence=name, steps=solve_exact(sheet, name))
+    silenced = [_without_head(given, h) for h in range(sheet.num_heads)]
+    found = [_zero_query(given), *silenced, *_one_wide_head(given), *_without_mask(given)]
+    return (*found, _edited_number(given))
+
+
+def try_named(sheet: Worksheet, name: str, sequence: str | None = None) -> Try:
+    """One experiment by name.
+
+    Raises:
+        LearnError: the worksheet has no such experiment.
+        WorksheetError: no sentence of that name.
+    """
+    found = tries_of(sheet, sequence)
+    for one in found:
+        if one.name == name:
+            return one
+    names = ", ".join(one.name for one in found)
+    raise LearnError(f"try ({quoted(Literal(name))}) is not one of {sheet.name}: use {names}")
+
+
+def _zero_query(given: _Given) -> Try:
+    count = given.last + 1
+    where = f"position {count}"
+    return given.made(
+        "zero-query",
+        "Every query of every head becomes zero.",
+        ("attn_weights", 0, given.last, given.strongest),
+        zero_query(given.sheet),
+        lambda after: (
+            f"A query of zero scores every key alike, so softmax shares the weight out evenly over "
+            f"the {count} sources that {where} sees: {shown(after)} each."
+        ),
+    )
+
+
+def _without_head(given: _Given, h: int) -> Try:
+    parts = given.steps["head_contributions"][h][given.last]
+    j = max(range(len(parts)), key=lambda i: abs(decimal_of(parts[i])))
+    return given.made(
+        f"without-head-{h + 1}",
+        f"Head {h + 1} falls silent: its values become zero.",
+        ("output", given.last, j),
+        without_head(given.sheet, h),
+        lambda after: (
+            f"Head {h + 1} contributed {shown(parts[j])} here. The output is a sum over heads, so "
+            f"that alone is missing, and {shown(after)} is what the rest adds up to."
+        ),
+    )
+
+
+def _one_wide_head(given: _Given) -> list[Try]:
+    if given.sheet.num_heads == 1:
+        return []
+    try:
+        wide = one_wide_head(given.sheet)
+    except WorksheetError:  # wider than a worksheet may be
+        return []
+    weights = [head[given.last][given.strongest] for head in given.steps["attn_weights"]]
+    each = ", ".join(f"{shown(w)} in head {h}" for h, w in enumerate(weights, start=1))
+    made = given.made(
+        "one-wide-head",
+        "All heads become one head of their joined width, over the same columns.",
+        ("attn_weights", 0, given.last, given.strongest),
+        wide,
+        lambda after: (
+            "One wide head adds the products of all heads before its one softmax, under one scale. "
+            f"Instead of {each}, the source has one weight for all values: {shown(after)}."
+        ),
+    )
+    return [made]
+
+
+def _without_mask(given: _Given) -> list[Try]:
+    if not given.sheet.is_causal or given.last == 0:
+        return []
+    changed = given.sheet.edit({"is_causal": False})
+    now, before = solve_exact(changed, given.sequence)["output"], given.steps["output"]
+    moves = [abs(decimal_of(add(a, negative(b)))) for a, b in zip(now[0], before[0], strict=True)]
+    watched = ("output", 0, moves.index(max(moves)))
+    first = given.made(
+        "no-mask-first",
+        "The causal mask is taken away.",
+        watched,
+        changed,
+        lambda after: (
+            "With the mask position 1 sees only itself; without it, it mixes the values of all "
+            f"{given.last + 1} sources, and the later ones bring this number to {shown(after)}."
+        ),
+    )
+    last = given.made(
+        "no-mask-last",
+        "The causal mask is taken away.",
+        ("output", given.last, 0),
+        changed,
+        lambda after: (
+            f"Nothing comes after the last position, so the mask never hid anything from it: it "
+            f"stays {shown(after)}."
+        ),
+    )
+    return [first, last]
+
+
+def _edited_number(given: _Given) -> Try:
+    old = given.sheet.w_o[0][0]
+    new, factor = add(old, ONE), given.steps["concat"][given.last][0]
+    return given.made(
+        "edit-w-o",
+        f"The first number of W_O grows from {shown(old)} to {shown(new)}.",
+        ("output", given.last, 0),
+        given.sheet.edit({"W_O[0][0]": exact_text(new)}),
+        lambda after: (
+            f"That number is multiplied by the first number of the joined row, {shown(factor)}, so "
+            f"one more of it adds just that: {shown(after)}."
+        ),
+    )
