@@ -20,7 +20,7 @@ BROWSER_FLAGS = [
     "--disable-sync",
 ]
 SIZES = {"desktop": (1280, 720), "phone": (390, 844)}
-VIEWS = ("story", "worksheet", "models", "study")
+VIEWS = ("story", "worksheet", "models", "study", "learn", "teach")
 STEPS = (
     *("rows", "projections", "dots", "scale", "mask", "softmax", "weights", "message"),
     *("concat", "output", "contributions", "residual", "prediction"),
@@ -40,8 +40,9 @@ COLLECT = (
     + GO
     + """;
   const engine = "[data-quantity]";
-  const words = "code, pre, kbd, option, textarea, noscript, .legend"
-    + ", .limits, .words, details > .note, .chart text";
+  const words = "code, pre, kbd, option, textarea, noscript, .legend, .limits, .words"
+    + ", .setting-text, .tick, .own, details > .note, [data-text]";
+  const prose = "p, caption, .badge, th small, .keys .meaning, .chart .name";
   const isShown = (node) => node.checkVisibility({ visibilityProperty: true });
   const bare = () => {
     const main = document.querySelector("main");
@@ -52,9 +53,11 @@ COLLECT = (
       if (at.closest(engine) || at.closest(words) || !isShown(at)) continue;
       const alone = /^\\s*[\\u2212+-]?\\d+\\s*%?\\s*$/.test(data);
       const isCell = at.closest("td, .cell, .n") && !at.closest("th, .axis, .index, .label");
-      const said = data.replace(/[\\d.]+ [kM]B\\b|arXiv:[\\d.]+|CDLA-[\\w.-]+/g, "");
-      const isAlone = alone && isCell && main.dataset.view !== "study";
-      if (/\\d[.\\/]\\d/.test(said) || isAlone) found.push(data.trim());
+      const said = data.replace(/[\\d.]+ [kM]B\\b|arXiv:[\\d.]+|CDLA-[\\w.-]+/g, "")
+        .replace(/\\b0\\/1 mask|else 0\\.0\\b/g, "");
+      const isCounted = main.dataset.view === "study" && !at.closest(prose)
+        && /(?<![\\w.-])\\d[\\d.,]*(?![\\w-])/.test(data);
+      if (/\\d[.\\/]\\d/.test(said) || (alone && isCell) || isCounted) found.push(data.trim());
     }
     return found;
   };
@@ -75,9 +78,11 @@ COLLECT = (
 """Goes to places; for each: the address, all named numbers, and numbers without a name.
 
 A number without a name is a decimal or a fraction in the text of the page, or a whole number alone
-in a cell of a table or drawing, unless it stands in code or a legend, or names a row or a column.
-Sizes of files, licences and, of a study, steps, seeds, settings, sentences of its report and
-ticks of its charts are no numbers of an engine.
+in a cell of a table or drawing, unless it stands in code or a legend, or names a row or a column;
+of a study any number that is not part of a word, outside sentences, badges and ticks of its charts.
+Sizes of files, licences, a fault's own words (`0/1 mask`, `else 0.0`) and what learners wrote or
+did (`.own`) are no numbers of an engine. Sentences under `data-text` are compared as a whole
+elsewhere.
 """
 
 
@@ -185,7 +190,7 @@ class Visit:
         """Go to places and read all their numbers, each of which must have a name."""
         seen = set()
         for fragment, numbers, bare in self.page.evaluate(COLLECT, list(fragments)):
-            assert bare == [], f"{fragment} shows numbers without a name and a value"
+            assert bare == [], f"{fragment} shows numbers without a name and a value: {bare}"
             seen |= {Shown(*entry) for entry in numbers}
         return seen
 

@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from manyheads.learn.cards.deck import deck
+from manyheads.learn.exercises import Exercise, exercise
+from manyheads.learn.quiz import question_ids
+from manyheads.learn.quiz.computed import computed_for
 from manyheads.study import shipped_results
 from manyheads.worksheets.arithmetic import float_of
 from manyheads.worksheets.exact import scale_of
@@ -18,6 +22,9 @@ from tests.web.browsing import Shown, opened
 
 SOLVED = re.compile(r"([\w-]+):([\w-]+)(?:\?([\w-]+))?\.(\w+)((?:\[\d+\])+)")
 STUDIES = ("three-models", "own-recipe", "head-count")
+EXERCISE = re.compile(
+    r"exercise:([\w-]+)/(\d+):(answer|given|misconception)(?:\.([\w:. -]+?))?((?:\[\d+\])+)"
+)
 GIVEN = re.compile(r"([\w-]+):([\w.]+)((?:\[\d+\])*)")
 Edits = tuple[tuple[str, str], ...]
 """Places and what was typed there."""
@@ -84,9 +91,43 @@ def measured_number(quantity: str) -> float:
     """A number of a study, found by its path in `results.json`."""
     plan, _, path = quantity.partition(":")
     node: Any = results(plan)
+    if found := re.fullmatch(r"runs\?model=([\w-]+)\.length", path):
+        return float(sum(run["model"] == found[1] for run in node["runs"]))
+    if path.endswith(".length"):
+        return float(len(node[path.removesuffix(".length")]))
     for name, index in re.findall(r"([\w-]+)|\[(\d+)\]", path):
         node = node[name] if name else node[int(index)]
     return float(node)
+
+
+@cache
+def learned(room: str) -> Mapping[str, float]:
+    """The further numbers of the quiz, or of the cards, by name."""
+    if room == "quiz":
+        found = [computed_for(name) for name in question_ids()]
+        return {name: float_of(value) for numbers in found for name, value in numbers.items()}
+    sides = [side for card in deck() for side in (card.front, card.back)]
+    quoted = [part for side in sides for part in side.parts if not isinstance(part, str)]
+    return {part.quantity: part.value for part in quoted}
+
+
+@cache
+def drawn(kind: str, seed: int) -> Exercise:
+    """An exercise, drawn once."""
+    return exercise(kind, seed)
+
+
+def exercise_number(quantity: str) -> float:
+    """A number that an exercise gives, asks for, or has from a known mistake."""
+    found = EXERCISE.fullmatch(quantity)
+    assert found, quantity
+    kind, seed, part, name, tail = found.groups()
+    one, (index, *column) = drawn(kind, int(seed)), indices_of(tail)
+    if part == "given":
+        (table,) = (table for table in one.given if table.name == name)
+        return float_of(table.rows[index][column[0]])
+    named = {item.name: item.values for item in one.misconceptions}
+    return float_of((one.answer if part == "answer" else named[name])[index])
 
 
 @cache
@@ -95,6 +136,10 @@ def expected(quantity: str, edits: Edits = (), variant: str = "") -> float:
 
     A number of a variant says so in its name (`river?wide`), or is on a page with that variant.
     """
+    if quantity.startswith(("quiz:", "cards:")):
+        return learned(quantity.partition(":")[0])[quantity]
+    if quantity.startswith("exercise:"):
+        return exercise_number(quantity)
     if found := SOLVED.fullmatch(quantity):
         name, sequence, own, field, tail = found.groups()
         if sequence in opened(name).sequence_names:

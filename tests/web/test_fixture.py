@@ -103,12 +103,13 @@ def test_number_texts_are_read_or_refused() -> None:
 
 
 def test_the_file_is_written_or_its_place_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "deep" / "fixture.json"
     assert main([str(out), "--edits", "1"]) == 0
     written = json.loads(out.read_text(encoding="utf-8"))
     assert written["worksheets"] == FIXTURE["worksheets"]
     assert [sheet["name"] for sheet in written["worksheets"]] == list(worksheet_names())
+    monkeypatch.setattr("manyheads.web.fixture.fixture", lambda edits: written)
     assert main([str(tmp_path), "--edits", "1"]) == 2
     assert capsys.readouterr().err.startswith("Error: ")

@@ -100,7 +100,8 @@ def test_bundle_is_one_classic_script_within_its_budget(static_page: Path) -> No
     assert 'type="module"' not in html
     assert "crossorigin" not in html
     assert "<style" not in html
-    first = [name for name in bundle if not name.startswith(("models/", "onnx/"))]
+    on_demand = ("models/", "onnx/", "paper/")
+    first = [name for name in bundle if not name.startswith(on_demand)]
     assert sum(len(gzip.compress(bundle[name])) for name in first) < BUDGET
 
 
@@ -119,7 +120,7 @@ def test_first_view_is_there_at_once_and_small(browser: Browser, served_address:
     assert min(times) < 3000, times
     port = int(served_address.rsplit(":", 1)[1].strip("/"))
     paths = ["/", *(entry.removeprefix(served_address[:-1]) for entry in entries)]
-    assert not [path for path in paths if path.startswith(("/models", "/onnx"))]
+    assert not [path for path in paths if path.startswith(("/models", "/onnx", "/paper"))]
     sent = [ask(port, path, headers={"Accept-Encoding": "gzip"}) for path in paths]
     assert {answer.status for answer in sent} == {200}
     assert sum(len(answer.content) for answer in sent) < BUDGET
@@ -178,7 +179,9 @@ FOCUS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("fragment", ["#story", WEIGHTS, "#models", "#study"])
+@pytest.mark.parametrize(
+    "fragment", ["#story", WEIGHTS, "#models", "#study", "#learn/quiz/scale", "#teach"]
+)
 def test_tab_reaches_every_view_and_leaves_the_page(visit: Visit, fragment: str) -> None:
     visit.open(fragment)
     reached = []
@@ -188,7 +191,7 @@ def test_tab_reaches_every_view_and_leaves_the_page(visit: Visit, fragment: str)
         if reached[-1] == "end":
             break
     assert reached[0] == "Skip to the content"
-    assert {"Story", "Worksheet", "Models", "Study"} <= set(reached)
+    assert {view.capitalize() for view in VIEWS} <= set(reached)
     assert any(name.startswith("Display") for name in reached)
     assert reached[-1] == "end"
     assert "unseen" not in reached

@@ -5,6 +5,7 @@ import random
 from tests.web.browsing import VIEWS, Visit
 
 PIECES = [
+    *("learn", "teach", "quiz", "explain", "cards", "exercises", "log", "scale", "one-head"),
     *("story", "worksheet", "models", "study", "two-routes", "main", "weights", "coat", "stage"),
     *("/", "/", "/", "?", "&", "=", ";", ":", ",", "#", "%", "%E0%A4%A", "%00", "%2F", "[0]"),
     *("head=", "receiver=", "edit=", "why=", "off=", "causal=off", "wide=on", "numbers=", "seed="),
@@ -21,6 +22,11 @@ FIXED = [
     "#worksheet/two-routes/main/output?edit=W_O.0.0:1/0&why=main.output[9][9];main.nothing[0]",
     "#models/heads=own.off&seed=-1&t=NaN&text=%E0%A4%A&look=__proto__&word=0",
     "#study/constructor",
+    "#learn/quiz/__proto__",
+    "#learn/cards/constructor/1e9?%E0%A4%A",
+    "#learn/exercises/score/99999999999999999999",
+    "#learn/explain/%00/../quiz",
+    "#teach/%2F/constructor",
     "#worksheet=__proto__&sequence=constructor&step=%E0%A4%A",
     "#worksheet/three-heads/main/dots?edit=" + "W_O.0.0:1;" * 400,
     "#" + "a/" * 3000,

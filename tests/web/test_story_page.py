@@ -181,7 +181,8 @@ def test_every_number_in_every_build_is_worked_out_again(visit: Visit, stops: li
     assert len({number.quantity for number in seen}) > 300
     for quantity, value, text, _ in seen:
         check_close(quantity, value, reckoned(quantity))
-        check_story_text(quantity, value, text)
+        if text:  # a point of a drawing has no text; the table behind it has
+            check_story_text(quantity, value, text)
 
 
 def test_the_article_shows_the_same_numbers(visit: Visit, stops: list[str]) -> None:
@@ -190,7 +191,8 @@ def test_the_article_shows_the_same_numbers(visit: Visit, stops: list[str]) -> N
     article = visit.shown(["#story/start/0/read"])
     for quantity, value, text, _ in article:
         check_close(quantity, value, reckoned(quantity))
-        check_story_text(quantity, value, text)
+        if text:  # a point of a drawing has no text; the table behind it has
+            check_story_text(quantity, value, text)
     assert {number.quantity for number in article} <= on_stage
 
 

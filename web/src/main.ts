@@ -8,6 +8,9 @@ import "./story.css";
 import "./worksheet.css";
 import "./explanation.css";
 import "./models.css";
+import "./learn.css";
+import "./exercises.css";
+import "./teach.css";
 import "./narrow.css";
 
 const target = document.getElementById("page");

@@ -1,9 +1,12 @@
 import { describe, expect, it } from "vitest";
+import type { Solution } from "../src/lib/attention";
 import { catalog } from "../src/lib/catalog";
 import { type Changes, NO_CHANGES } from "../src/lib/editing";
 import { explain } from "../src/lib/explain";
 import { LiveSolved } from "../src/lib/live";
+import { parseNumber } from "../src/lib/parse";
 import { formulaParts } from "../src/views/worksheet/formula";
+import { must } from "./fixture";
 
 function live(name: string, changes: Partial<Changes> = {}, sequence = 0): LiveSolved {
   const worksheet = catalog.worksheets.find((one) => one.name === name);
@@ -84,6 +87,20 @@ describe("a what-if choice", () => {
   });
 });
 
+/** The names of all numbers of a solution. */
+function everyName(solution: Solution): string[] {
+  const { sheet, sequence, fields } = solution;
+  const indices = (shape: readonly number[]): string[] =>
+    shape.reduce<string[]>(
+      (tails, size) =>
+        tails.flatMap((tail) => Array.from({ length: size }, (_, at) => `${tail}[${at}]`)),
+      [""],
+    );
+  return fields.flatMap(({ name }) =>
+    indices(solution.shape(name)).map((tail) => `${sheet.name}:${sequence.name}.${name}${tail}`),
+  );
+}
+
 describe("a formula", () => {
   it("writes every number with its own sign, so that its text is its value", () => {
     for (const { name, sequences } of catalog.worksheets) {
@@ -104,5 +121,29 @@ describe("a formula", () => {
         }
       });
     }
+  });
+
+  it("does so for negative sums such as 1 \u2212 \u221a2, and brackets what is subtracted", () => {
+    const edits = ["W_Q", "W_K", "W_V"].flatMap((matrix, at) => [
+      { place: `heads.0.${matrix}[0][0]`, text: "1 - sqrt 2" },
+      { place: `heads.0.${matrix}[1][${at % 2}]`, text: "-sqrt 2" },
+      { place: `heads.1.${matrix}[0][1]`, text: "-2" },
+    ]);
+    const solved = live("two-routes", { edits });
+    let subtracted = 0;
+    for (const quantity of everyName(solved.solution)) {
+      const parts = formulaParts(explain(solved.solution, quantity, "fractions"));
+      const written = parts.map(({ text }) => text.replaceAll("\u2060", "")).join("");
+      expect(written, quantity).not.toMatch(/[\u2212+\u00d7/^] *\u2212|\(\(/);
+      for (const { number, text } of parts) {
+        if (number === undefined || text.includes("\u221e")) continue;
+        const value = solved.named(number)?.value ?? Number.NaN;
+        const typed = text.replace(/\u221a(\d+)/g, "sqrt($1)").replaceAll("\u00b7", "*");
+        const read = must(parseNumber(typed.replaceAll("\u2212", "-"))).value;
+        expect(Math.abs(read - value), `${quantity}: ${text}`).toBeLessThan(6e-4);
+        subtracted += written.includes(`+ (${text})`) ? 1 : 0;
+      }
+    }
+    expect(subtracted).toBeGreaterThan(5);
   });
 });

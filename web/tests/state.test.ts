@@ -3,6 +3,7 @@ import { decodeWorksheet, encodeWorksheet } from "../src/lib/editing";
 import { parseStoryPlace, storyPath } from "../src/lib/presenter";
 import { AddressBar, formatAddress, parseAddress, partsOf, VIEW_NAMES } from "../src/lib/state";
 import type { Worksheet } from "../src/lib/types";
+import { decodeLearn, encodeLearn, LEARN_PAGES } from "../src/views/learn/place";
 import { decodeModels, encodeModels } from "../src/views/models/place";
 import { decodeStudy, encodeStudy } from "../src/views/study/place";
 import { catalog } from "./factory";
@@ -20,6 +21,8 @@ describe("the address", () => {
     ["#worksheet?head=2", "worksheet", "head=2"],
     ["#models/preset=needle", "models", "preset=needle"],
     ["#study/own-recipe", "study", "own-recipe"],
+    ["#learn/quiz/scale", "learn", "quiz/scale"],
+    ["#teach", "teach", ""],
     ["#nowhere/else", "story", ""],
     ["#Story", "story", ""],
     ["#%73tory", "story", ""],
@@ -126,7 +129,8 @@ function randomFragments(count: number): string[] {
   return Array.from({ length: count }, () => {
     const length = draw(14);
     const parts = Array.from({ length }, () => PIECES[draw(PIECES.length)] ?? "");
-    const start = draw(3) === 0 ? `#${VIEW_NAMES[draw(4)]}/` : draw(2) === 0 ? "#" : "";
+    const start =
+      draw(3) === 0 ? `#${VIEW_NAMES[draw(VIEW_NAMES.length)]}/` : draw(2) === 0 ? "#" : "";
     return start + parts.join("");
   });
 }
@@ -158,6 +162,21 @@ describe("a fragment by chance", () => {
     });
     expect(wrong).toEqual([]);
   }, 30_000);
+
+  it("never throws, and leads to a page of the learn view", () => {
+    const rests = [...LEARN_PAGES, "learn"].flatMap((page) =>
+      fragments.slice(0, 500).map((fragment) => `${page}/${parseAddress(fragment).rest}`),
+    );
+    const wrong = rests.filter((rest) => {
+      const place = decodeLearn(rest);
+      const isPlain = [place.name, place.seed].every((part) => /^[a-z0-9.-]*$/.test(part));
+      const written = encodeLearn(place);
+      return !isPlain || encodeLearn(decodeLearn(written)) !== written;
+    });
+    expect(wrong).toEqual([]);
+    expect(decodeLearn("quiz/scale")).toEqual({ page: "quiz", name: "scale", seed: "" });
+    expect(decodeLearn("nowhere/scale").page).toBeNull();
+  });
 
   it("never throws, and leads to a frame, a place of the models and of the study", () => {
     const wrong = fragments.filter((fragment) => {

@@ -42,6 +42,7 @@ _TYPES = {
     ".json": "application/json",
     ".mjs": "text/javascript; charset=utf-8",
     ".onnx": "application/octet-stream",
+    ".pdf": "application/pdf",
     ".safetensors": "application/octet-stream",
     ".svg": "image/svg+xml",
     ".wasm": "application/wasm",

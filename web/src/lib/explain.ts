@@ -23,8 +23,15 @@ export interface Part {
   readonly value: Num;
 }
 
+/** A number as a formula writes it. */
+export interface Written extends Part {
+  readonly text: string;
+  /** Whether its minus stands before it, as the sign that subtracts it. */
+  readonly isTurned?: boolean;
+}
+
 /** A piece of a formula: plain text, or the text of a number that can be explained in turn. */
-export type Piece = string | (Part & { readonly text: string });
+export type Piece = string | Written;
 
 export type NumberStyle = "decimals" | "fractions";
 
@@ -215,8 +222,6 @@ function formula(
   return [start.text, " = ", ...shown(first, true), " / ", ...shown(second, true)];
 }
 
-type Written = Part & { readonly text: string };
-
 function numberPiece(part: Part, style: NumberStyle): Written {
   const text = style === "decimals" ? decimalStyle(part.value) : fractionStyle(part.value);
   const infinity = text === "-inf" && part.value.exact === null ? "-\u221e" : text;
@@ -244,7 +249,7 @@ function sumPieces(products: readonly Part[][], style: NumberStyle): Piece[] {
     if (isSum) return [at === 0 ? "(" : " + (", first, ")", ...factors];
     if (at === 0) return [first, ...factors];
     const isNegative = first.text.startsWith("\u2212");
-    const positive = isNegative ? { ...first, text: first.text.slice(1) } : first;
+    const positive = isNegative ? { ...first, text: first.text.slice(1), isTurned: true } : first;
     return [isNegative ? " \u2212 " : " + ", positive, ...factors];
   });
 }

@@ -5,7 +5,7 @@
  * Nothing here throws: a fragment that names no view leads to the story.
  */
 
-export const VIEW_NAMES = ["story", "worksheet", "models", "study"] as const;
+export const VIEW_NAMES = ["story", "worksheet", "models", "study", "learn", "teach"] as const;
 export type ViewName = (typeof VIEW_NAMES)[number];
 
 export interface Address {

@@ -63,6 +63,24 @@ describe("choice", () => {
     expect(bestWords([1, 3, 2, 3, 2, 2], 4)).toEqual([1, 3, 2, 4]);
   });
 
+  it("finds the words that sorting all of them finds, however many are asked for", () => {
+    const draws = new PCG32(7);
+    for (let round = 0; round < 200; round++) {
+      const length = 1 + (draws.nextU32() % 60);
+      // Few different scores, so that many are equal; some are minus infinity.
+      const scores = Array.from({ length }, () => {
+        const drawn = draws.nextU32() % 12;
+        return drawn === 0 ? -Infinity : drawn - 6;
+      });
+      const ids = scores.map((_, id) => id);
+      ids.sort((a, b) =>
+        scores[a] === scores[b] ? a - b : (scores[b] ?? 0) > (scores[a] ?? 0) ? 1 : -1,
+      );
+      for (const count of [1, 2, 5, length - 1, length, length + 3])
+        expect(bestWords(scores, count)).toEqual(ids.slice(0, Math.max(0, count)));
+    }
+  });
+
   it("gives the softmax over all words, however large the logits", () => {
     expect(probabilityOf([0, 900, 900], 1)).toBeCloseTo(0.5, 12);
     expect(logSumExp([1000, 1000])).toBeCloseTo(1000 + Math.log(2), 10);

@@ -2,6 +2,7 @@
 
 import type { Quantity } from "../../lib/types";
 import { bank, numberNamed } from "./engine";
+import { filled, labels } from "./labels";
 
 export interface SheetColumn {
   title: string;
@@ -33,6 +34,7 @@ type Spec = [title: string, field: (source: number) => string, decimals: number,
 
 /** The sum of the last token as receiver. */
 export function headSheet(sentence: string, head: number, part: Part): HeadSheetData {
+  const says = labels.headSheet;
   const solved = bank(sentence);
   const last = solved.last;
   const sources = solved.tokens.map((_, source) => source);
@@ -62,39 +64,49 @@ export function headSheet(sentence: string, head: number, part: Part): HeadSheet
   );
   const q = (i: number) => name("q", `[${last}][${i}]`);
   const scores = [
-    group("key", 0, [
+    group(says.key, 0, [
       ["k 1", from("k", 0), 1, 48],
       ["k 2", from("k", 1), 1, 48],
     ]),
-    group("query × key", 1, [
+    group(says.query, 1, [
       ["q 1 × k 1", to("query_key_products", "[0]"), 2, 74],
       ["q 2 × k 2", to("query_key_products", "[1]"), 2, 74],
     ]),
-    group("sum", 2, [["q · k", to("dots"), 2, 62]]),
-    group("÷ √2", 3, [["score", to("scores"), 3, 66]]),
+    group(says.dots, 2, [["q · k", to("dots"), 2, 62]]),
+    group(says.scaled, 3, [[says.score, to("scores"), 3, 66]]),
   ];
   const message = [
-    group("score", 0, [["", to("scores"), 3, 56]]),
-    group("exp", 1, [["exp(score)", to("exp_scores"), 3, 82]], [name("exp_sum", `[${last}]`)]),
-    group("÷ sum", 2, [["weight", to("attn_weights"), 3, 62]], [name("weight_sum", `[${last}]`)]),
-    group("value", 3, [
+    group(says.score, 0, [["", to("scores"), 3, 56]]),
+    group(says.exp, 1, [[says.expScore, to("exp_scores"), 3, 82]], [name("exp_sum", `[${last}]`)]),
+    group(
+      says.share,
+      2,
+      [[says.weight, to("attn_weights"), 3, 62]],
+      [name("weight_sum", `[${last}]`)],
+    ),
+    group(says.value, 3, [
       ["v 1", from("v", 0), 1, 46],
       ["v 2", from("v", 1), 1, 46],
     ]),
-    group("weight × value", 4, [
+    group(says.weighted, 4, [
       ["1", to("weighted_values", "[0]"), 3, 60],
       ["2", to("weighted_values", "[1]"), 3, 60],
     ]),
-    group("running sum", 5, [
+    group(says.running, 5, [
       ["1", to("running_message", "[0]"), 3, 60],
       ["2", to("running_message", "[1]"), 3, 60],
     ]),
   ];
   return {
-    label: `Head ${head + 1}, receiver ${last + 1} “${solved.tokens[last]}”: ${part === "scores" ? "from keys to scores" : "from scores to the message"}; query (${[0, 1].map((i) => numberNamed(q(i)).value).join(", ")})`,
+    label: filled(says[part], {
+      head: head + 1,
+      receiver: last + 1,
+      token: solved.tokens[last] ?? "",
+      query: [0, 1].map((i) => numberNamed(q(i)).value).join(", "),
+    }),
     names: solved.names,
     marked,
-    totalName: "sum",
+    totalName: says.sum,
     groups: part === "scores" ? scores : message,
   };
 }

@@ -2,6 +2,7 @@
 
 import type { Quantity } from "../../lib/types";
 import { bank } from "./engine";
+import { filled, labels } from "./labels";
 
 export interface NamedRow {
   title: string;
@@ -18,18 +19,19 @@ interface NamedRows {
 }
 
 export function rowsOf(kind: string, sentence: string): NamedRows {
+  const says = labels.rows;
   const solved = bank(sentence);
   const { last, features } = solved;
   const row = (field: string) => solved.row(field, last);
   const plain = { head: null, isMarked: false };
   if (kind === "residual") {
     return {
-      label: `Token ${last + 1} before and after attention`,
+      label: filled(says.residual, { token: last + 1 }),
       features,
       rows: [
-        { title: "x", note: "as it came", cells: row("x"), ...plain },
-        { title: "+ output", note: "both heads", cells: row("output"), ...plain },
-        { title: "= updated", cells: row("updated"), head: null, isMarked: true },
+        { title: "x", note: says.came, cells: row("x"), ...plain },
+        { title: says.added, note: says.both, cells: row("output"), ...plain },
+        { title: says.updated, cells: row("updated"), head: null, isMarked: true },
       ],
     };
   }
@@ -37,12 +39,12 @@ export function rowsOf(kind: string, sentence: string): NamedRows {
   const without = bank(sentence, "without-head-1").row("output", last);
   const cut = features.map((_, i) => solved.at("output_cut", last, i));
   return {
-    label: "Taking head 1 away before W O, and blanking the first two numbers after it",
+    label: says.cut,
     features,
     rows: [
-      { title: "output", note: "both heads", cells: row("output"), ...plain },
-      { title: "head 1 off", note: "before W_O", cells: without, head: 1, isMarked: true },
-      { title: "slice cut", note: "after W_O", cells: cut, ...plain },
+      { title: says.output, note: says.both, cells: row("output"), ...plain },
+      { title: says.off, note: says.before, cells: without, head: 1, isMarked: true },
+      { title: says.sliced, note: says.after, cells: cut, ...plain },
     ],
   };
 }

@@ -2,6 +2,7 @@
 
 import type { Quantity } from "../../lib/types";
 import { numberNamed } from "./engine";
+import { labels } from "./labels";
 
 export interface ShapeNode {
   id: string;
@@ -30,6 +31,7 @@ type Spec = [
   head: number | null,
 ];
 
+const says = labels.shapeMap;
 const SPECS: Spec[] = [
   ["x", "E", 0, 0, 0, null],
   ["q0", "Q", 1, -2.5, 1, 0],
@@ -38,14 +40,14 @@ const SPECS: Spec[] = [
   ["q1", "Q", 1, 0.5, 1, 1],
   ["k1", "K", 1, 1.5, 1, 1],
   ["v1", "V", 1, 2.5, 1, 1],
-  ["a0", "weights 1", 2, -1.5, 2, 0],
-  ["a1", "weights 2", 2, 1.5, 2, 1],
-  ["m0", "message 1", 3, -1.5, 3, 0],
-  ["m1", "message 2", 3, 1.5, 3, 1],
-  ["c", "joined", 4, 0, 4, null],
-  ["o", "output", 5, 0, 5, null],
-  ["u", "updated", 6, 0, 6, null],
-  ["p", "words", 7, 0, 7, null],
+  ["a0", `${says.weights} 1`, 2, -1.5, 2, 0],
+  ["a1", `${says.weights} 2`, 2, 1.5, 2, 1],
+  ["m0", `${says.message} 1`, 3, -1.5, 3, 0],
+  ["m1", `${says.message} 2`, 3, 1.5, 3, 1],
+  ["c", says.joined, 4, 0, 4, null],
+  ["o", says.output, 5, 0, 5, null],
+  ["u", says.updated, 6, 0, 6, null],
+  ["p", says.words, 7, 0, 7, null],
 ];
 const EDGES = [
   "x q0",

@@ -1,5 +1,5 @@
 /** What both kinds of model share: their last layers, and checked ids and switches. */
-import { add, multiply } from "./matrix";
+import { addProduct, turned } from "./matrix";
 import { headDim, type ModelFile } from "./safetensors";
 import { type HeadSwitch, type ModelConfig, ModelError } from "./types";
 
@@ -22,32 +22,40 @@ export interface LanguageModel {
 
 /** The hidden ReLU layer and the logits of a model. */
 export class Prediction {
+  /** What a unit has before any input, (hidden,). */
+  readonly bias: Float64Array;
+  /** (inputs, hidden) and (hidden, V): on their sides, so that inputs of zero can be passed over. */
+  private readonly units: Float32Array;
+  private readonly output: Float32Array;
+  private readonly outputBias: Float32Array;
   private readonly hidden: Float64Array;
   private readonly sums: Float64Array;
-  private readonly units: { weight: Float32Array; bias: Float32Array };
-  private readonly output: { weight: Float32Array; bias: Float32Array };
 
   constructor(file: ModelFile, inputs: number) {
     const { hidden, vocab_size } = file.config;
     this.hidden = new Float64Array(hidden);
     this.sums = new Float64Array(vocab_size);
-    const weight = valuesOf(file, "hidden.weight", [hidden, inputs]);
-    this.units = { weight, bias: valuesOf(file, "hidden.bias", [hidden]) };
-    this.output = {
-      weight: valuesOf(file, "output.weight", [vocab_size, hidden]),
-      bias: valuesOf(file, "output.bias", [vocab_size]),
-    };
+    this.bias = new Float64Array(valuesOf(file, "hidden.bias", [hidden]));
+    this.units = turned(valuesOf(file, "hidden.weight", [hidden, inputs]), hidden);
+    const weight = valuesOf(file, "output.weight", [vocab_size, hidden]);
+    this.output = turned(weight, vocab_size);
+    this.outputBias = valuesOf(file, "output.bias", [vocab_size]);
   }
 
-  /** Logits (V,) of an updated row, or of all joined rows. */
-  logits(row: Float64Array): Float32Array {
-    const { hidden, sums, units, output } = this;
-    multiply(units.weight, row, hidden);
-    add(units.bias, hidden);
+  /** What units that have `before` have with the inputs from `begin` to the row's end, (hidden,). */
+  unitsOf(row: Float64Array, before: Float64Array, begin = 0, into = this.hidden): Float64Array {
+    into.set(before);
+    addProduct(row, this.units, into, begin);
+    return into;
+  }
+
+  /** Logits (V,) of an updated row, or of all joined rows; as in `unitsOf`. */
+  logits(row: Float64Array, before = this.bias, begin = 0): Float32Array {
+    const hidden = this.unitsOf(row, before, begin);
     for (let i = 0; i < hidden.length; i++) hidden[i] = Math.max(0, hidden[i] as number);
-    multiply(output.weight, hidden, sums);
-    add(output.bias, sums);
-    return new Float32Array(sums);
+    this.sums.set(this.outputBias);
+    addProduct(hidden, this.output, this.sums);
+    return new Float32Array(this.sums);
   }
 }
 

@@ -62,11 +62,33 @@ function allowedScores(logits: ArrayLike<number>, vocabSize: number): Float64Arr
 
 /** The ids of the best words, best first; of equal ones the lowest id first. */
 export function bestWords(scores: ArrayLike<number>, count: number): number[] {
-  const sorted = new Float64Array(scores).sort();
-  const least = sorted[Math.max(0, sorted.length - count)] ?? -Infinity;
+  const least = nthBest(scores, count);
   const able: number[] = [];
   for (let id = 0; id < scores.length; id++) if ((scores[id] ?? 0) >= least) able.push(id);
   return able.sort((a, b) => (scores[b] ?? 0) - (scores[a] ?? 0) || a - b).slice(0, count);
+}
+
+/** The score that `count` words reach: found by parting the scores, without sorting all of them. */
+function nthBest(scores: ArrayLike<number>, count: number): number {
+  if (count >= scores.length) return -Infinity;
+  const rest = new Float64Array(scores);
+  let [begin, end] = [0, rest.length - 1];
+  while (begin < end) {
+    const pivot = rest[(begin + end) >> 1] as number;
+    let [i, j] = [begin, end];
+    while (i <= j) {
+      while ((rest[i] as number) > pivot) i++;
+      while ((rest[j] as number) < pivot) j--;
+      if (i > j) break;
+      const kept = rest[i] as number;
+      rest[i++] = rest[j] as number;
+      rest[j--] = kept;
+    }
+    if (count - 1 <= j) end = j;
+    else if (count - 1 >= i) begin = i;
+    else break;
+  }
+  return rest[count - 1] ?? -Infinity;
 }
 
 /** The first word at which the sum of probabilities so far exceeds u. */

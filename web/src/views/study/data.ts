@@ -77,6 +77,17 @@ export function runsOf(study: StudyData, model: string): { index: number; run: S
   return study.runs.map((run, index) => ({ index, run })).filter(({ run }) => run.model === model);
 }
 
+/** The most steps that a run took, and which run of the study it was. */
+export function longestRun(study: StudyData): { index: number; value: number } {
+  const value = Math.max(...study.runs.map(({ steps }) => steps));
+  return { index: study.runs.findIndex(({ steps }) => steps === value), value };
+}
+
+/** Where a seed stands in the results. */
+export function seedPath(study: StudyData, seed: number): string {
+  return `runs[${study.runs.findIndex((run) => run.seed === seed)}].seed`;
+}
+
 /** What names a study's runs on a badge: "three-models 0123456789ab, seeds 11, 29, 47". */
 export function runName(study: StudyData): string {
   const seeds = [...new Set(study.runs.map(({ seed }) => seed))].join(", ");
@@ -120,16 +131,23 @@ export function controlsOf(study: StudyData): { name: string; meaning: string }[
   );
 }
 
-/** Names and values of settings, tables within tables written out. */
-export function settingRows(settings: Settings, prefix = ""): [string, string][] {
-  return Object.entries(settings).flatMap(([name, value]): [string, string][] =>
-    value !== null && typeof value === "object" && !Array.isArray(value)
-      ? settingRows(value as Settings, `${prefix}${name}.`)
-      : [
-          [
-            `${prefix}${name}`.replaceAll("_", " "),
-            Array.isArray(value) ? value.join(", ") : String(value),
-          ],
-        ],
-  );
+/** A setting: its name, where it stands in the results, and one value or a list of them. */
+export interface Setting {
+  name: string;
+  path: string;
+  values: { path: string; value: unknown }[];
+}
+
+/** All settings of a part of the results, tables within tables written out. */
+export function settingsOf(settings: Settings, path: string, prefix = ""): Setting[] {
+  return Object.entries(settings).flatMap(([key, value]): Setting[] => {
+    const [name, own] = [`${prefix}${key}`, `${path}.${key}`];
+    if (Array.isArray(value)) {
+      const values = value.map((each, at) => ({ path: `${own}[${at}]`, value: each as unknown }));
+      return [{ name: name.replaceAll("_", " "), path: own, values }];
+    }
+    if (value !== null && typeof value === "object")
+      return settingsOf(value as Settings, own, `${name}.`);
+    return [{ name: name.replaceAll("_", " "), path: own, values: [{ path: own, value }] }];
+  });
 }

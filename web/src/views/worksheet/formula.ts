@@ -33,8 +33,7 @@ export function formulaParts({ pieces }: Explanation): FormulaPart[] {
       continue;
     }
     const before = parts.at(-1);
-    const isTurned = piece.value.value < 0 && !piece.text.startsWith(MINUS);
-    if (!isTurned || !before) {
+    if (!piece.isTurned || !before) {
       parts.push({ text: piece.text, number: piece.quantity });
       continue;
     }

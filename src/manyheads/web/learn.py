@@ -1,0 +1,99 @@
+"""The learning loop for the page: questions, topics, cards, and how cards are scheduled.
+
+`python -m manyheads.web.learn OUT.json` writes what the page asks, every number of it computed now.
+The same engine always gives the same bytes.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from manyheads.core.errors import ManyHeadsError
+from manyheads.learn.cards.deck import deck_json
+from manyheads.learn.cards.schedule import settings_json
+from manyheads.learn.explain_back import HALVES, Half, Point, Topic, topics
+from manyheads.learn.quiz import quiz_json
+from manyheads.learn.worksheet_tries import Try, tries_of
+from manyheads.web.export import write_json
+from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
+
+FORMAT = 1
+
+
+def learn_data() -> dict[str, Any]:
+    """Everything that the learn view asks; `web/src/views/learn/data.ts` has the form."""
+    return {
+        "format": FORMAT,
+        "questions": json.loads(quiz_json())["questions"],
+        "topics": [_topic_data(topic) for topic in topics()],
+        "cards": deck_json(),
+        "settings": settings_json(),
+        "tries": [
+            _try_data(worksheet(name), one)
+            for name in worksheet_names()
+            for sequence in worksheet(name).sequence_names
+            for one in tries_of(worksheet(name), sequence)
+            if one.name in changes_of(worksheet(name))
+        ],
+    }
+
+
+def changes_of(sheet: Worksheet) -> dict[str, dict[str, Any]]:
+    """What each experiment switches on the living worksheet, in the words of its state."""
+    heads = {f"without-head-{h + 1}": {"headsOff": [h]} for h in range(sheet.num_heads)}
+    mask = {name: {"isCausal": False} for name in ("no-mask-first", "no-mask-last")}
+    return {
+        "zero-query": {"hasZeroQuery": True},
+        "one-wide-head": {"isWide": True},
+        **heads,
+        **mask,
+    }
+
+
+def _topic_data(topic: Topic) -> dict[str, Any]:
+    return {"id": topic.id, "title": topic.title, **{h: _half_data(topic, h) for h in HALVES}}
+
+
+def _half_data(topic: Topic, half: Half) -> dict[str, Any]:
+    points = [_point_data(point) for point in topic.points(half)]
+    return {"prompt": topic.prompt(half).to_json(), "points": points}
+
+
+def _point_data(point: Point) -> dict[str, Any]:
+    return {
+        "says": point.says.to_json(),
+        "follow_up": point.follow_up.to_json(),
+        "look_for": point.look_for.to_json(),
+    }
+
+
+def _try_data(sheet: Worksheet, one: Try) -> dict[str, Any]:
+    """An experiment without its numbers, which the page computes when it is run."""
+    index = "".join(f"[{i}]" for i in one.quantity.index)
+    return {
+        "worksheet": sheet.name,
+        "sequence": one.quantity.sequence,
+        "name": one.name,
+        "change": one.change,
+        "quantity": f"{sheet.name}:{one.quantity.sequence}.{one.quantity.field.name}{index}",
+        "label": one.label,
+        "changes": changes_of(sheet)[one.name],
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the file named on the command line; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m manyheads.web.learn", description=__doc__)
+    parser.add_argument("out", metavar="OUT.json", type=Path)
+    try:
+        write_json(learn_data(), parser.parse_args(arguments).out)
+    except ManyHeadsError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Exercises on the page are the terminal's: what is given, what is right, and how it is marked."""
+
+import re
+
+import pytest
+
+from manyheads.learn.exercises import KINDS, mark
+from manyheads.learn.exercises.form import number_text
+from manyheads.learn.exercises.results import FILE, Marked, record_of
+from manyheads.worksheets.arithmetic import float_of
+from tests.web.browsing import Visit
+from tests.web.exercising import answer_with, check_lines, each, names, place, texts
+from tests.web.learning import NOON, check_said, kept
+from tests.web.reckoning import drawn
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_given_and_what_is_right_is_the_terminals(visit: Visit, kind: str) -> None:
+    visit.open("#learn/exercises")
+    for one in each(kind):
+        before = visit.shown([place(one)])
+        assert {number.quantity for number in before} == names(one)["given"]
+        assert check_lines(visit.page) == {f"exercise:{one.id}:prompt"}
+        assert visit.page.locator(".asked label").all_inner_texts() == list(one.asks)
+        assert "answer[" not in visit.page.content()
+        visit.page.get_by_role("button", name="Give up").click()
+        after = visit.shown([place(one)])
+        assert {number.quantity for number in after} == names(one)["open"]
+        assert len(check_lines(visit.page)) == 1 + len(one.working) + len(one.misconceptions)
+        check_said(before | after)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_right_answer_is_right_exact_or_rounded(visit: Visit, kind: str) -> None:
+    visit.open("#learn/exercises")
+    for one in each(kind):
+        visit.go(place(one))
+        for typed in (texts(one.answer), [f"{float_of(n):.6g}" for n in one.answer]):
+            answer_with(visit.page, typed)
+            assert visit.page.inner_text(".verdict.right") == "Right."
+            assert visit.page.evaluate("document.activeElement.textContent") == "Another"
+            visit.page.get_by_role("button", name="Answer again").click()
+            assert "answer[" not in visit.page.content()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_known_mistake_is_named_as_in_the_terminal(visit: Visit, kind: str) -> None:
+    records = []
+    visit.open("#learn/exercises")
+    for one in each(kind):
+        visit.go(place(one))
+        for item in one.misconceptions:
+            typed = answer_with(visit.page, texts(item.values))
+            found = mark(one, typed)
+            assert item in found.misconceptions
+            check_lines(visit.page, found)
+            assert visit.page.locator(".verdict.wrong").count() == 1
+            assert "answer[" not in visit.page.content()
+            records.append(record_of(Marked(one, typed, found), NOON))
+    mine = kept(visit.page, FILE)
+    assert [record | {"when": ""} for record in mine] == [r | {"when": ""} for r in records]
+
+
+NONSENSE = (
+    *([""], ["one"], ["1/0"], ["0.3", "0.1", "0.6"], ["1,5"], ["1" * 650], ["(1, 2"], ["1e400"]),
+    *(["<b>"], ["1;2;3;4;5"], ["sqrt(-1)", "2", "3"], ["1 2", "3", "4"], ["\u0661", "2", "3"]),
+    *([" 1/7 ,"], ["ln 2 sqrt 2 2ln3"], ["[0.25", "1", "2]"], ["5", "5", "5"], ["100%"] * 3),
+)
+
+
+@pytest.mark.parametrize("typed", NONSENSE)
+def test_nonsense_is_said_as_in_the_terminal(visit: Visit, typed: list[str]) -> None:
+    one = drawn("weight-row", 3)
+    visit.open(place(one))
+    joined = answer_with(visit.page, typed)
+    found = mark(one, re.sub(r"[\s,;]+$", "", joined).strip())
+    check_lines(visit.page, found)
+    assert visit.page.locator(".verdict.unsure").count() == (not found.is_judged)
+    assert len(kept(visit.page, FILE)) == found.is_judged
+    assert visit.page.get_by_role("button", name="Show the answer").count() == 1
+    assert visit.page.locator("main b").count() == 0
+
+
+def test_one_field_takes_the_whole_answer(visit: Visit) -> None:
+    one = drawn("message", 3)
+    visit.open(place(one))
+    visit.page.locator(".asked input").first.fill("; ".join(texts(one.answer)))
+    visit.page.keyboard.press("Enter")
+    assert visit.page.inner_text(".verdict") == "Right."
+
+
+def test_enter_goes_on_while_fields_are_empty_and_then_marks(visit: Visit) -> None:
+    one = drawn("score", 3)
+    visit.open(place(one))
+    visit.page.locator(".asked input").first.focus()
+    for number in one.answer:
+        assert visit.page.locator(".marking p").count() == 0
+        visit.page.keyboard.type(number_text(number + 1))
+        visit.page.keyboard.press("Enter")
+    assert "Not right" in visit.page.inner_text(".verdict")
+    visit.page.get_by_role("button", name="Show the working").click()
+    assert visit.page.locator(".working").is_visible()
+    assert visit.page.locator(".asked input[readonly]").count() == len(one.asks)
+    assert len(kept(visit.page, FILE)) == 1
+
+
+def test_a_field_that_cannot_be_read_takes_the_focus(visit: Visit) -> None:
+    visit.open("#learn/exercises/score/3")
+    answer_with(visit.page, ["1", "two", "3"])
+    field = visit.page.locator(".asked input").nth(1)
+    assert field.evaluate("(field) => field === document.activeElement")
+    assert field.get_attribute("aria-invalid") == "true"
+    says = field.evaluate("(f) => document.getElementById(f.getAttribute('aria-describedby')).role")
+    assert says == "status"
+    field.fill("2")
+    visit.page.locator(".asked input").nth(2).fill("")
+    visit.page.get_by_role("button", name="Mark it").click()
+    assert visit.page.locator(".asked input").nth(2).evaluate("(f) => f === document.activeElement")
+
+
+def test_a_number_or_a_sentence_that_is_not_the_terminals_is_found(visit: Visit) -> None:
+    visit.open("#learn/exercises/score/3")
+    cell = visit.page.locator("[data-quantity*=':given.']").first
+    cell.evaluate("(cell) => { cell.dataset.value = '77'; cell.textContent = '77'; }")
+    with pytest.raises(AssertionError):
+        check_said(visit.shown(["#learn/exercises/score/3"]))
+    visit.page.locator("[data-text]").first.evaluate("(line) => line.append(' More.')")
+    with pytest.raises(AssertionError):
+        check_lines(visit.page)

@@ -1,0 +1,115 @@
+"""Every address of exercises leads somewhere, and a sheet is the terminal's sheet."""
+
+import re
+
+import pytest
+
+from manyheads.learn.exercises import KINDS
+from manyheads.learn.exercises.answers import MAX_COUNT, exercise_sheet
+from manyheads.learn.exercises.kinds import LARGEST_SEED
+from tests.web.browsing import Visit
+from tests.web.exercising import answer_with, check_lines, plain, texts
+
+WRONG = f"must be a whole number from 0 to {LARGEST_SEED}"
+ADDRESSES: tuple[tuple[str, str, str], ...] = (
+    ("score/7", "score/7", ""),
+    ("score/007", "score/7", ""),
+    ("score", "score/1", ""),
+    (f"mask-rows/{LARGEST_SEED}", f"mask-rows/{LARGEST_SEED}", ""),
+    (f"mask-rows/{LARGEST_SEED + 1}", "mask-rows/1", WRONG),
+    ("score/-1", "score/1", f"seed (-1) {WRONG}"),
+    ("score/1e3", "score/1", f"seed (1e3) {WRONG}"),
+    ("score/%D9%A1", "score/1", f"seed (\u0661) {WRONG}"),
+    ("score/%00%F0%9F%98%80<b>", "score/1", WRONG),
+    ("score/" + "9" * 300, "score/1", WRONG),
+    ("score/7/8/9/10", "score/7", ""),
+    ("nothing/7", "", "kind (nothing) is not known"),
+    ("__proto__/constructor", "", "kind (__proto__) is not known"),
+    ("", "", ""),
+    ("sheet/7/4/2", "weight-row/7", ""),
+    ("sheet/7/14/14", "score/8", ""),
+    (f"sheet/{LARGEST_SEED}/14/14", "score/0", ""),
+    ("sheet/x/14/1", "score/1", f"seed (x) {WRONG}"),
+    ("sheet/7/4/5", "sheet of 4", "number (5) is not on this sheet"),
+    ("sheet/7/0", "sheet of 13", f"count (0) must be 1 to {MAX_COUNT}"),
+    ("sheet/7/1001/-1", "sheet of 13", f"count (1001) must be 1 to {MAX_COUNT}"),
+    ("sheet/7/1000", "sheet of 1000", ""),
+    ("sheet", "sheet of 13", ""),
+)
+
+
+@pytest.mark.parametrize(("part", "leads_to", "says"), ADDRESSES)
+def test_an_address_leads_to_its_exercise_or_says_why_not(
+    visit: Visit, part: str, leads_to: str, says: str
+) -> None:
+    visit.open(f"#learn/exercises/{part}")
+    page = visit.page
+    told = page.locator(".trouble:visible")
+    assert told.count() == (says != "")
+    assert says in (told.inner_text() if says else "")
+    if leads_to.startswith("sheet"):
+        assert page.locator("li[data-exercise]").count() == int(leads_to.split()[-1])
+    elif leads_to:
+        assert page.get_attribute("[data-exercise]", "data-exercise") == leads_to
+    else:
+        assert page.locator("[data-kind]").count() == len(KINDS)
+
+
+def test_a_wrong_seed_keeps_the_exercise_and_says_why(visit: Visit) -> None:
+    visit.open("#learn/exercises/score/7")
+    field = visit.page.get_by_label("Seed")
+    for text in ("", "-1", "4294967296", "1/2", "7 8", "\u0661", "__proto__", "9" * 40):
+        field.fill(text)
+        field.press("Enter")
+        assert f"seed ({text}) {WRONG}" in visit.page.inner_text(".picker .trouble")
+        assert visit.page.get_attribute("[data-exercise]", "data-exercise") == "score/7"
+        assert visit.page.url.endswith("#learn/exercises/score/7")
+    field.fill(" 12 ")
+    field.press("Enter")
+    assert visit.page.locator(".trouble:visible").count() == 0
+    assert visit.page.get_attribute("[data-exercise]", "data-exercise") == "score/12"
+    assert field.evaluate("(field) => field === document.activeElement")
+    visit.page.evaluate("location.hash = '#learn/exercises/concat/no'")
+    visit.page.wait_for_selector("[data-exercise='concat/12']")
+    assert "Seed 12 stays." in visit.page.inner_text(".picker .trouble")
+
+
+def test_kind_seed_and_another_move_through_addresses(visit: Visit) -> None:
+    visit.open(f"#learn/exercises/score/{LARGEST_SEED}")
+    visit.page.get_by_label("Kind").select_option("byte-count")
+    visit.page.wait_for_selector(f"[data-exercise='byte-count/{LARGEST_SEED}']")
+    visit.page.get_by_role("link", name="Another").click()
+    visit.page.wait_for_selector("[data-exercise='byte-count/0']")
+    assert visit.page.url.endswith("#learn/exercises/byte-count/0")
+    visit.page.go_back()
+    visit.page.wait_for_selector(f"[data-exercise='byte-count/{LARGEST_SEED}']")
+
+
+@pytest.mark.parametrize(("seed", "count"), [(7, 3), (LARGEST_SEED, 14)])
+def test_a_sheet_is_the_terminals(visit: Visit, seed: int, count: int) -> None:
+    visit.open("#learn/exercises")
+    form = visit.page.locator(".sheet-form")
+    form.get_by_label("Seed").fill(str(seed))
+    form.get_by_label("Exercises").fill(str(count))
+    form.get_by_role("button").click()
+    visit.page.wait_for_selector("li[data-exercise]")
+    wanted = list(exercise_sheet((), seed, count))
+    rows = visit.page.locator("li[data-exercise]")
+    listed = rows.evaluate_all("(all) => all.map((one) => one.dataset.exercise)")
+    assert listed == [one.id for one in wanted]
+    titles = [re.sub(r"^\d+\s*", "", text) for text in rows.locator("a").all_text_contents()]
+    assert titles == [plain(one.title) for one in wanted]
+    assert f"--seed {seed} --count {count}" in visit.page.inner_text("main")
+    visit.page.get_by_role("link", name="Begin with exercise 1").click()
+    for at, one in enumerate(wanted):
+        visit.page.wait_for_selector(f"[data-exercise='{one.id}']")
+        assert f"Exercise {at + 1} of {count}: {one.id}" in visit.page.inner_text(".count")
+        check_lines(visit.page)
+        if at == 0:
+            answer_with(visit.page, texts(one.answer))
+        if at + 1 < count:
+            visit.page.get_by_role("link", name="Next").last.click()
+    visit.page.get_by_role("link", name="Whole sheet").click()
+    assert f"1 of {count} right so far" in " ".join(visit.page.inner_text(".tallies").split())
+    visit.page.get_by_role("link", name="Go on with exercise 2").click()
+    visit.page.wait_for_selector(f"[data-exercise='{wanted[1].id}']")

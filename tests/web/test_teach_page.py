@@ -1,0 +1,125 @@
+"""The teacher's page: its links lead somewhere, its files are there, and anybody can read it."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pypdf
+import pytest
+from playwright.sync_api import Browser
+
+from manyheads.web.site import read_bundle
+from manyheads.worksheets.library import worksheet_names
+from tests.web.browsing import SIZES, Visit
+from tests.web.serving import ask, serving
+
+LINKS = "nodes => nodes.map(node => node.getAttribute('href'))"
+
+
+@pytest.fixture
+def teach(visit: Visit) -> Visit:
+    return visit.open("#teach")
+
+
+def paper_links(visit: Visit) -> list[str]:
+    found: list[str] = visit.page.eval_on_selector_all(".papers a", LINKS)
+    return found
+
+
+def test_every_shipped_worksheet_has_a_sheet_and_a_key(teach: Visit, site: Path) -> None:
+    links = paper_links(teach)
+    wanted = [
+        f"paper/{name}-{kind}-{size}.pdf"
+        for name in worksheet_names()
+        for kind in ("blank", "key")
+        for size in ("a4", "letter")
+    ]
+    assert links == wanted
+    for link in links:
+        text = pypdf.PdfReader(site / link).pages[0].extract_text()
+        assert ("KEY" in text) == ("-key-" in link)
+
+
+def test_a_server_sends_the_files_as_pdf(static_page: Path) -> None:
+    bundle = read_bundle(static_page)
+    with serving(bundle) as port:
+        answer = ask(port, "/paper/two-routes-key-a4.pdf")
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "application/pdf")
+    assert "key" in str(pypdf.PdfReader(io.BytesIO(answer.content)).metadata)
+
+
+def test_a_click_saves_a_file_of_the_served_page(browser: Browser, served_address: str) -> None:
+    with Visit(browser, served_address, accept_downloads=True) as visit:
+        visit.open("#teach")
+        with visit.page.expect_download() as download:
+            visit.page.click('.papers a[href="paper/two-routes-blank-a4.pdf"]')
+        assert download.value.suggested_filename == "two-routes-blank-a4.pdf"
+        assert download.value.path().read_bytes().startswith(b"%PDF-")
+
+
+def test_links_lead_into_the_page(teach: Visit) -> None:
+    links = teach.page.eval_on_selector_all(".teach section a[href^='#']", LINKS)
+    assert len(links) > 30
+    seen = set()
+    for link in dict.fromkeys(links):
+        teach.go(link)
+        view = link[1:].split("/")[0]
+        assert teach.view() == view, link
+        seen.add(view)
+        if view == "story":
+            assert teach.page.evaluate("location.hash") == link
+    assert seen >= {"story", "worksheet", "models", "study", "learn"}
+
+
+def test_the_list_of_sections_leads_to_each(teach: Visit) -> None:
+    for link in teach.page.query_selector_all(".teach nav a"):
+        link.click()
+        focused = "document.activeElement.textContent"
+        assert teach.page.evaluate(focused) == link.text_content()
+        assert teach.page.evaluate("location.hash") == "#teach"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+def test_it_is_accessible_and_fits(
+    browser: Browser, from_disk: str, axe: str, size: tuple[int, int], scheme: Any
+) -> None:
+    width, height = size
+    how = {"viewport": {"width": width, "height": height}, "color_scheme": scheme}
+    with Visit(browser, from_disk, offline=True, **how) as visit:
+        visit.open("#teach")
+        visit.page.evaluate(axe)
+        found = visit.page.evaluate("axe.run(document, { preload: false })")
+        assert [(v["id"], v["nodes"][0]["html"]) for v in found["violations"]] == []
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_its_text_is_that_of_the_documentation(teach: Visit, root: Path) -> None:
+    source = (root / "docs" / "teach.md").read_text(encoding="utf-8")
+    titles = [line[3:] for line in source.splitlines() if line.startswith("## ")]
+    assert teach.page.locator(".teach h3").all_text_contents() == titles
+    assert teach.page.text_content(".teach h2") == source.splitlines()[0][2:]
+
+
+def test_numbers_without_a_name_stand_in_code_only(teach: Visit) -> None:
+    assert teach.shown(["#teach"]) == set()
+
+
+def test_without_fpdf2_the_list_is_empty_and_old_files_go(tmp_path: Path) -> None:
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / "old.pdf").write_bytes(b"old")
+    code = (
+        "import sys; sys.modules['fpdf'] = None\n"
+        "from manyheads.cli.page_paper import page_paper\n"
+        f"page_paper([{str(tmp_path / 'paper.json')!r}, {str(tmp_path)!r}])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "fpdf2 is not installed" in done.stderr
+    assert json.loads((tmp_path / "paper.json").read_text()) == {"format": 1, "papers": []}
+    assert list((tmp_path / "paper").iterdir()) == []

@@ -1,0 +1,81 @@
+/** Marking: an answer is right, agrees with a known misconception, or is not a mistake we know. */
+
+import { type Closeness, howClose, LEAST_DIGITS, type Typed, typedNumbers } from "../learn/typed";
+import { isError } from "../parse";
+import type { Row } from "../sheet";
+import type { Exercise, Misconception } from "./form";
+import { at } from "./sums";
+
+export interface Mark {
+  /** Whether every number is right. */
+  readonly isRight: boolean;
+  /** False where it cannot be judged: unreadable, too few numbers or digits; try again. */
+  readonly isJudged: boolean;
+  /** The known ways to go wrong that give just these numbers. */
+  readonly misconceptions: readonly Misconception[];
+  /** One line to the learner. */
+  readonly says: string;
+}
+
+/**
+ * Mark what a learner typed: the numbers asked, in order.
+ *
+ * A decimal with at least three significant digits or decimals counts as any number that rounds to it;
+ * everything else must be exact. A misconception is named only where every number agrees.
+ */
+export function mark(exercise: Exercise, typed: string): Mark {
+  const numbers = typedNumbers(typed);
+  if (isError(numbers)) {
+    return { isRight: false, isJudged: false, misconceptions: [], says: numbers.error };
+  }
+  const closeness = closenessOf(numbers, exercise.answer);
+  if (agrees(closeness)) {
+    return { isRight: true, isJudged: true, misconceptions: [], says: "Right." };
+  }
+  const found = exercise.misconceptions.filter(({ values }) =>
+    agrees(closenessOf(numbers, values)),
+  );
+  return {
+    isRight: false,
+    isJudged: found.length > 0 || closeness.includes("other"),
+    misconceptions: found,
+    says: said(exercise, numbers, closeness, found),
+  };
+}
+
+/** How each number stands to its value; nothing where their counts differ. */
+function closenessOf(numbers: readonly Typed[], values: Row): Closeness[] {
+  if (numbers.length !== values.length) return [];
+  return numbers.map((number, i) => howClose(number, at(values, i)));
+}
+
+function agrees(closeness: readonly Closeness[]): boolean {
+  return closeness.length > 0 && closeness.every(isRight);
+}
+
+function isRight(how: Closeness): boolean {
+  return how === "same" || how === "rounded";
+}
+
+function said(
+  { asks }: Exercise,
+  numbers: readonly Typed[],
+  closeness: readonly Closeness[],
+  found: readonly Misconception[],
+): string {
+  if (found.length > 0) return `Not right. ${found.map(({ says }) => says).join(" Or: ")}`;
+  if (closeness.length === 0) {
+    const count = numbers.length;
+    return `${count} number${count > 1 ? "s" : ""} typed, ${asks.length} wanted: ${asks.join(", ")}.`;
+  }
+  if (!closeness.includes("other")) {
+    const { text } = at(numbers, closeness.indexOf("coarse"));
+    return `${text} has too few digits to tell: give ${LEAST_DIGITS} decimals, or a fraction.`;
+  }
+  const right = closeness.filter(isRight).length;
+  return `Not right, and not a mistake we know: ${counted(right, closeness.length)} right.`;
+}
+
+function counted(right: number, count: number): string {
+  return `${right || "none"} of ${count} ${right <= 1 ? "is" : "are"}`;
+}

@@ -1,0 +1,57 @@
+/** A prediction held against what happened; the terminal judges by the same rule. */
+
+import { add, negative } from "../arithmetic";
+import type { Num } from "../exact";
+import { isError, type NumberError, plainText } from "../parse";
+import { howClose, typedNumber } from "./typed";
+
+export const DIRECTIONS = ["higher", "lower", "same"] as const;
+export type Direction = (typeof DIRECTIONS)[number];
+
+export interface Judged {
+  readonly isRight: boolean;
+  readonly direction: Direction;
+}
+
+/** Numbers closer than this, relative to their size, are the same computed twice. */
+const SAME = 1e-28;
+
+export function directionOf(before: Num, after: Num): Direction {
+  const gap = add(after, negative(before)).value;
+  if (Math.abs(gap) <= SAME * Math.max(1, Math.abs(after.value))) return "same";
+  return gap > 0 ? "higher" : "lower";
+}
+
+/** Judge a prediction: one of the directions, their first letters, or a number. */
+export function judged(text: string, before: Num, after: Num): Judged | NumberError {
+  const direction = directionOf(before, after);
+  const typed = plainText(text).toLowerCase();
+  const word = DIRECTIONS.find((one) => typed === one || typed === one.charAt(0));
+  if (word) return { isRight: word === direction, direction };
+  const number = typedNumber(text);
+  if (isError(number)) return { error: `${number.error}; or higher, lower or same` };
+  const close = howClose(number, after);
+  return { isRight: close === "same" || close === "rounded", direction };
+}
+
+/** A number as a log holds it: exact where that is short, and rounded beside it. */
+export function loggedText(number: Num): string {
+  const exact = number.exact?.text() ?? null;
+  const decimals = roundedText(number.value);
+  if (exact === null || exact.length > LONGEST_EXACT) return decimals;
+  const isWhole = /^-?\d+$/.test(exact);
+  return isWhole || exact === decimals ? exact : `${exact} = ${decimals}`;
+}
+
+const LONGEST_EXACT = 16;
+
+function roundedText(value: number): string {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size < 0.0005 || size >= 1e6) {
+    const [mantissa = "", power = "0"] = value.toExponential(2).split("e");
+    const digits = String(Math.abs(Number(power))).padStart(2, "0");
+    return `${mantissa}e${power.startsWith("-") ? "-" : "+"}${digits}`;
+  }
+  return value.toFixed(3).replace(/\.000$/, (end) => (Number.isInteger(value) ? "" : end));
+}

@@ -1,0 +1,119 @@
+/**
+ * Records of a learner, a JSON object a line, as the terminal keeps them in its files.
+ *
+ * A line is kept as it was written; what is no record is handed back with its reason, never dropped.
+ */
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+export interface Line {
+  readonly text: string;
+  readonly fields: Fields;
+}
+
+export interface Damage {
+  /** Counted from 1. */
+  readonly number: number;
+  readonly text: string;
+  readonly why: string;
+}
+
+export interface Lines {
+  readonly lines: readonly Line[];
+  readonly damaged: readonly Damage[];
+}
+
+/** What is wrong with the fields of a record; null for nothing. */
+export type Rule = (fields: Fields) => string | null;
+
+/** No record is longer than this many characters. */
+export const LONGEST_LINE = 100_000;
+
+/** Read records; empty lines are passed over. */
+export function readLines(text: string, rule: Rule): Lines {
+  const lines: Line[] = [];
+  const damaged: Damage[] = [];
+  for (const [at, whole] of text.split("\n").entries()) {
+    const line = whole.replace(/[\r\uFEFF]/g, "").trim();
+    if (line === "") continue;
+    const fields = readFields(line);
+    const why = typeof fields === "string" ? fields : rule(fields);
+    if (why === null && typeof fields !== "string") lines.push({ text: line, fields });
+    else damaged.push({ number: at + 1, text: whole, why: why ?? "is no record" });
+  }
+  return { lines, damaged };
+}
+
+function readFields(line: string): Fields | string {
+  if (line.length > LONGEST_LINE) return `is longer than ${LONGEST_LINE} characters`;
+  try {
+    const found: unknown = JSON.parse(line);
+    const isObject = typeof found === "object" && found !== null && !Array.isArray(found);
+    return isObject ? (found as Fields) : "is no JSON object";
+  } catch {
+    return "is no JSON";
+  }
+}
+
+/** A record as one line, its fields in alphabetical order. */
+export function lineOf(fields: Fields): Line {
+  const text = JSON.stringify(sorted(fields));
+  return { text, fields };
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value === "string") return value.replace(/\p{Cs}/gu, "");
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1));
+  return Object.fromEntries(entries.map(([name, inner]) => [name, sorted(inner)]));
+}
+
+export function textOf(lines: readonly Line[]): string {
+  return lines.map(({ text }) => `${text}\n`).join("");
+}
+
+/** The time of a record, in milliseconds; null where it says none. */
+export function timeOf({ fields }: Line): number | null {
+  const time = typeof fields.when === "string" ? Date.parse(fields.when) : Number.NaN;
+  return Number.isNaN(time) ? null : time;
+}
+
+/**
+ * Two rows of records as one, by time; each keeps its own order, and what both have stands once.
+ *
+ * A clock that was set back stays visible: a record never moves before one that stood ahead of it.
+ */
+export function merged(
+  mine: readonly Line[],
+  others: readonly Line[],
+  keyOf: (line: Line) => string = wholeKey,
+): Line[] {
+  const known = new Set(mine.map(keyOf));
+  const fresh = others.filter((line) => {
+    const key = keyOf(line);
+    const isNew = !known.has(key);
+    known.add(key);
+    return isNew;
+  });
+  const all: Line[] = [];
+  let [at, next] = [0, 0];
+  while (at < mine.length || next < fresh.length) {
+    const [one, other] = [mine[at], fresh[next]];
+    const isOther = one === undefined || (other !== undefined && isBefore(other, one));
+    if (isOther) next += 1;
+    else at += 1;
+    const taken = isOther ? other : one;
+    if (taken) all.push(taken);
+  }
+  return all;
+}
+
+/** Records are the same where all their fields are. */
+export function wholeKey({ fields }: Line): string {
+  return JSON.stringify(sorted(fields));
+}
+
+function isBefore(one: Line, other: Line): boolean {
+  return (timeOf(one) ?? 0) < (timeOf(other) ?? 0);
+}
