@@ -78,7 +78,8 @@ def test_without_a_prediction_nothing_is_run_or_kept(
 
 def test_the_experiments_of_a_worksheet_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     out = ran(capsys, "worksheet", "try", "three-heads")
-    names = [line.split()[0] for line in out.splitlines()]
+    names = [line.split()[0] for line in out.splitlines() if not line.startswith(" ")]
+    assert max(map(len, out.splitlines())) <= 80
     listed = json.loads(ran(capsys, "worksheet", "try", "three-heads", "--json"))
     assert names == [one["try"] for one in listed]
     assert {"zero-query", "without-head-3", "one-wide-head", "no-mask-first", "edit-w-o"} <= {

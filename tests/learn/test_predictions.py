@@ -34,7 +34,7 @@ HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
         ("higher", False),
         ("same", False),
         ("1/2", False),
-        ("0.33", False),
+        ("0.34", False),
     ],
 )
 def test_a_prediction_is_judged_by_what_it_says(prediction: str, is_right: bool) -> None:
@@ -49,7 +49,7 @@ def test_directions() -> None:
     assert direction_of(HALF, -HALF) == "lower"
 
 
-@pytest.mark.parametrize("text", ["", "up?", "1/0", "\x1b[2J", "x" * 20_000])
+@pytest.mark.parametrize("text", ["", "up?", "1/0", "\x1b[2J", "x" * 20_000, "0.33", "33%"])
 def test_what_is_no_prediction_is_refused(text: str) -> None:
     with pytest.raises(LearnError, match=r"^answer \("):
         judge(text, HALF, THIRD)

@@ -60,6 +60,7 @@ def test_reviews_lead_to_the_terminals_dates(visit: Visit, tmp_path: Path) -> No
     assert sum(state.num_reviews for state in progress.states.values()) == 6
     visit.page.locator("summary", has_text="All").click()
     rows = visit.page.locator(".listing tbody tr")
+    rows.first.wait_for()
     for at, card in enumerate(deck()[:4]):
         state = progress.states.get(card.id)
         shown = rows.nth(at).locator("td").all_inner_texts()

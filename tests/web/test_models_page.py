@@ -192,3 +192,14 @@ def test_models_keep_to_their_size(models: ModelsSite) -> None:
     for name in ("one-head", "four-heads"):
         assert len(files[f"models/{name}.safetensors"]) < 3_000_000
     assert len(files["models/mlp.safetensors"]) < 5_000_000
+
+
+def test_loaded_models_stay_while_another_view_is_shown(from_disk_with_models: Visit) -> None:
+    visit = from_disk_with_models
+    visit.open(place(preset="car"))
+    load_all(visit)
+    visit.go("#study")
+    visit.page.wait_for_selector("main[data-view=study]")
+    visit.go(place(preset="car"))
+    visit.page.wait_for_selector(".card .next", timeout=10_000)
+    assert visit.page.locator(".card .next").count() >= 3

@@ -1,9 +1,12 @@
 """The page can be read: no sideways scroll, no small print, enough contrast, no axe violation."""
 
+from io import BytesIO
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from playwright.sync_api import Browser
+from pypdf import PdfReader
 
 from manyheads.worksheets.library import worksheet_names
 from tests.web.browsing import SIZES, Visit, at_step, every_step, one_place_a_step, opened
@@ -157,3 +160,37 @@ def test_reduced_motion_stops_transitions(browser: Browser, from_disk: str) -> N
         with visit_at(browser, from_disk, "desktop", reduced_motion=wish) as visit:
             visit.open(at_step(RIVER))
             assert visit.page.evaluate(moving) == expected
+
+
+def test_a_page_four_times_as_large_does_not_scroll_sideways(
+    browser: Browser, from_disk: str
+) -> None:
+    narrow = {"width": 320, "height": 640}
+    with Visit(browser, from_disk, offline=True, viewport=narrow) as visit:
+        visit.open()
+        for place in [*OTHERS, *one_place_a_step(RIVER)[::3]]:
+            visit.go(place)
+            assert visit.page.evaluate(TOO_WIDE)[0] == 0, place
+
+
+def test_what_is_chosen_can_be_told_in_forced_colours(browser: Browser, from_disk: str) -> None:
+    with visit_at(browser, from_disk, "desktop", forced_colors="active") as visit:
+        visit.open(at_step(RIVER, "softmax"))
+        grounds = visit.page.evaluate("""() => Object.fromEntries(
+          [".token", ".segments label", ".steps ol button", ".top nav a"].map((kind) => [kind,
+            new Set([...document.querySelectorAll(kind)]
+              .map((node) => getComputedStyle(node).backgroundColor)).size]))""")
+        assert set(grounds.values()) == {2}, grounds
+
+
+def test_a_step_on_paper_is_the_step_alone(visit: Visit) -> None:
+    visit.open(at_step(RIVER, "softmax", off="2") + "&edit=W_O[0][0]:1/7")
+    pages = PdfReader(BytesIO(visit.page.pdf(format="A4", prefer_css_page_size=True))).pages
+    texts = [page.extract_text() for page in pages]
+    assert texts[0].startswith("Receiver"), texts
+    assert len(texts) <= 2, texts
+    assert "183.244" in "".join(texts)
+    words = " ".join(normalize("NFKC", " ".join(texts)).split())  # the font joins ff
+    assert "changed: W_O[0][0] = 1/7, head 2 off" in words
+    assert all(text.strip() for text in texts), texts
+    assert all(page.mediabox.width < page.mediabox.height for page in pages)

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 
+from manyheads.cli.worksheet_try import outcome_text
 from manyheads.learn.predictions import read_predictions
+from manyheads.learn.worksheet_tries import try_named
+from manyheads.worksheets.library import worksheet
 from tests.web.browsing import Visit, at_step
 from tests.web.learning import saved
 from tests.web.reckoning import check_close, expected
@@ -53,8 +56,10 @@ def test_predictions_are_logged_as_the_terminal_logs_them(visit: Visit, tmp_path
     assert "1 of 2 right" in " ".join(visit.page.inner_text(".tallies").split())
     saved(visit.page, "Save predictions to a file", tmp_path)
     first, second = read_predictions(tmp_path)
+    tried = try_named(worksheet("two-routes"), "zero-query")
+    outcome = f"{tried.label}: {outcome_text(tried)}"
     assert (first.where, first.try_name) == ("worksheet:two-routes", "zero-query")
-    assert (first.prediction, first.outcome, first.right) == ("lower", "1/3 = 0.333", True)
+    assert (first.prediction, first.outcome, first.right) == ("lower", outcome, True)
     assert (second.try_name, second.right) == ("no-mask-last", False)
 
 

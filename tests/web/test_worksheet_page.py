@@ -218,3 +218,10 @@ def test_a_value_that_is_not_the_engines_is_found() -> None:
     check_close(WEIGHT, repr(expected(WEIGHT)), expected(WEIGHT))
     with pytest.raises(AssertionError):
         check_close(WEIGHT, repr(expected(WEIGHT) + 1e-11), expected(WEIGHT))
+
+
+def test_what_no_decimal_holds_is_explained_where_it_is_shown(visit: Visit) -> None:
+    visit.open(at_step(RIVER, "softmax"))
+    assert "too large for a decimal number" not in visit.page.inner_text("main")
+    visit.open(at_step(RIVER, "softmax", head=1) + "&edit=heads.0.W_Q[3][1]:1e30")
+    assert "too large for a decimal number" in visit.page.inner_text("main")

@@ -16,6 +16,14 @@ describe("decimals", () => {
     expect(decimalText(-0.0001, 3)).toBe("0.000");
   });
 
+  it("rounds a very large number too, and writes what no double holds as infinity", () => {
+    expect(decimalText(1.0715086071862673e301, 3)).toBe("1.072e+301");
+    expect(decimalText(-2e30, 0)).toBe("\u22122e+30");
+    expect(decimalText(1e21, 0)).toBe("1e+21");
+    expect(decimalText(2 ** 69, 0)).toBe("590295810358705651712");
+    expect(decimalText(Number.POSITIVE_INFINITY, 3)).toBe("\u221e");
+  });
+
   it("writes a blocked key as minus infinity", () => {
     expect(decimalText(null, 3)).toBe("\u2212\u221e");
     expect(Number(valueText(null))).toBe(Number.NEGATIVE_INFINITY);

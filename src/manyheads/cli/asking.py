@@ -100,8 +100,10 @@ class Asker:
         return self.ask(f"{what} [y/n] ".lstrip(), _yes_or_no)
 
     def warn(self, text: str) -> None:
-        """Say on standard error what was wrong."""
-        click.echo(f"  {printable(text)}", err=True)
+        """Say on standard error what was wrong: in 80 columns to a person, else in one line."""
+        said = printable(text)
+        lines = wrapped(said, "  ") if self.is_person else [f"  {said}"]
+        click.echo("\n".join(lines), err=True)
 
 
 def printable(text: str) -> str:

@@ -7,28 +7,21 @@ from typing import Any
 
 import click
 
-_ONE_COMMAND = Callable[..., Any]
+from manyheads.cli.learn_options import DATA
+
+_Command = Callable[..., Any]
 
 
-def _data(command: _ONE_COMMAND) -> _ONE_COMMAND:
-    return click.option(
-        "--data",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="Folder of your own files, instead of the usual one.",
-    )(command)
-
-
-def _topic(command: _ONE_COMMAND) -> _ONE_COMMAND:
+def _topic(command: _Command) -> _Command:
     return click.option("--topic", metavar="NAME", help="Only the cards of this topic.")(command)
 
 
-def _json(command: _ONE_COMMAND) -> _ONE_COMMAND:
+def _json(command: _Command) -> _Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
 @click.group(invoke_without_command=True)
-@_data
+@DATA
 @click.pass_context
 def cards(ctx: click.Context, data: Path | None) -> None:
     r"""Recall what you learned, card by card, each when it is due.
@@ -55,7 +48,7 @@ def cards(ctx: click.Context, data: Path | None) -> None:
     help="New cards a day (of UTC); 10 unless given.",
 )
 @_topic
-@_data
+@DATA
 @click.pass_obj
 def review(
     above: Path | None,
@@ -83,7 +76,7 @@ def review(
 @cards.command("list")
 @_topic
 @_json
-@_data
+@DATA
 @click.pass_obj
 def list_cards(above: Path | None, data: Path | None, as_json: bool, topic: str | None) -> None:
     r"""List the cards, with their state and when they are due.
@@ -105,7 +98,7 @@ def list_cards(above: Path | None, data: Path | None, as_json: bool, topic: str 
 
 @cards.command()
 @_json
-@_data
+@DATA
 @click.pass_obj
 def stats(above: Path | None, data: Path | None, as_json: bool) -> None:
     r"""Count what is new, being learned, learned and due.
@@ -153,7 +146,7 @@ def export_cards(out: Path, topic: str | None, force: bool) -> None:
 @cards.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @_json
-@_data
+@DATA
 @click.pass_obj
 def import_cards(above: Path | None, file: Path, as_json: bool, data: Path | None) -> None:
     r"""Add reviews that the page exported.

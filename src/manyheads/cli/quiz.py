@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from manyheads.cli.learn_options import DATA
 from manyheads.core.errors import LearnError
 
 if TYPE_CHECKING:
@@ -22,12 +23,6 @@ _FROM_ELSEWHERE = {
     "log": ("manyheads.cli.quiz_log", "log"),
 }
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-_DATA = click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Keep your answers there; your user data folder unless given.",
-)
 
 
 class QuizGroup(click.Group):
@@ -54,7 +49,7 @@ class QuizGroup(click.Group):
     "--question", "numbers", type=int, multiple=True, metavar="1..8", help="Ask this one only."
 )
 @click.option("--from", "first", type=int, metavar="1..8", help="Ask this one and all after it.")
-@_DATA
+@DATA
 @_JSON
 @click.pass_context
 def quiz(
@@ -131,8 +126,11 @@ def _run_quiz(chosen: list[int], data: Path | None, as_json: bool) -> None:
 
 def _ask_question(asker: "Asker", asked: "Question", attempt: "QuizAttempt") -> None:
     """Ask everything about one question; what was answered is kept whatever happens."""
+    from manyheads.learn.quiz import question_ids
+
+    count = len(question_ids())
     try:
-        asker.say(f"Question {asked.number} of 8 · {asked.title}", indent="")
+        asker.say(f"Question {asked.number} of {count} · {asked.title}", indent="")
         asker.say("─" * 80, indent="")
         asker.say(str(asked.prompt))
         if asked.worksheet:
@@ -249,7 +247,7 @@ def _attempt_json(asked: "Question", attempt: "QuizAttempt") -> dict[str, Any]:
 
 
 @quiz.command("list")
-@_DATA
+@DATA
 @_JSON
 @click.pass_context
 def list_(ctx: click.Context, data: Path | None, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from manyheads.cli.asking import Asker, EndOfAnswers
+from manyheads.cli.learn_options import DATA
 from manyheads.cli.paper_options import FORCE, PAPER
 from manyheads.cli.quiz_exercises_pdf import print_exercises
 from manyheads.core.errors import LearnError
@@ -43,9 +44,7 @@ _SEEDS = 10_000
 )
 @PAPER
 @FORCE
-@click.option(
-    "--data", type=click.Path(path_type=Path), metavar="DIR", help="Where results are kept."
-)
+@DATA
 def exercises(  # noqa: PLR0913 - one argument an option
     kinds: tuple[str, ...],
     seed: int | None,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from manyheads.cli.learn_options import DATA
+
 if TYPE_CHECKING:
     from manyheads.cli.asking import Asker
     from manyheads.learn.attempts import HalfAttempt
@@ -17,9 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("topic", required=False)
 @click.option("--list", "is_list", is_flag=True, help="List the topics, and where you stand.")
-@click.option(
-    "--data", type=click.Path(path_type=Path), metavar="DIR", help="Keep your answers there."
-)
+@DATA
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def explain(

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
+from manyheads.cli.learn_options import DATA
+
 _MARKS = {True: "right", False: "not right", None: "not judged"}
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option(
-    "--data", type=click.Path(path_type=Path), metavar="DIR", help="Where your files are kept."
-)
+@DATA
 @click.pass_context
 def log(ctx: click.Context, as_json: bool, data: Path | None) -> None:
     r"""Show your predictions and what happened, oldest first.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from manyheads.cli.learn_options import DATA
 from manyheads.cli.worksheet_source import SET, SOURCE, edited_worksheet, say_which
 
 if TYPE_CHECKING:
@@ -25,12 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--predict", metavar="TEXT", help="Your prediction: a number, or higher, lower or same."
 )
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Keep your predictions there; your user data folder unless given.",
-)
+@DATA
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def try_(
     source: str,
@@ -64,6 +60,7 @@ def try_(
 
 def _list(sheet: "Worksheet", sequence: str | None, as_json: bool) -> None:
     from manyheads.learn.worksheet_tries import tries_of
+    from manyheads.worksheets.tables import wrapped
 
     found = tries_of(sheet, sequence)
     if as_json:
@@ -71,7 +68,8 @@ def _list(sheet: "Worksheet", sequence: str | None, as_json: bool) -> None:
         return
     width = max(len(one.name) for one in found)
     for one in found:
-        click.echo(f"{one.name:<{width}}  {one.change}")
+        text = f"{one.name:<{width}}  {one.change} What happens to the {one.label}?"
+        click.echo("\n".join(wrapped(text, later=" " * (width + 2))))
 
 
 def _run(

@@ -5,15 +5,13 @@ the same attempt replaces the earlier one, so a file is only ever added to.
 """
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import LearnError
-from manyheads.core.files import lock_folder, reason_of
-from manyheads.learn.own_files import add_record, read_records
+from manyheads.learn.own_files import add_record, check_can_be_written, read_records
 
 QUIZ_FILE, EXPLAIN_FILE = "quiz.jsonl", "explain.jsonl"
 LONGEST_TEXT = 10_000
@@ -146,20 +144,8 @@ def check_file(folder: Path, name: str) -> None:
     Raises:
         LearnError: the file is damaged, or it or the folder cannot be written; nothing is changed.
     """
-    path = folder / name
-    read_records(path)
-    try:
-        with lock_folder(folder), suppress(FileNotFoundError), path.open("r+b"):
-            pass
-    except BlockingIOError as error:
-        raise LearnError(
-            f"folder ({folder}) is in use by process {error.strerror}: wait until it has ended"
-        ) from error
-    except OSError as error:
-        raise LearnError(
-            f"file ({path}) cannot be written ({reason_of(error)}): "
-            "choose another folder with --data"
-        ) from error
+    read_records(folder / name)
+    check_can_be_written(folder / name)
 
 
 def latest(folder: Path, name: str, *keys: str) -> dict[tuple[str, ...], dict[str, Any]]:

@@ -151,7 +151,7 @@ def topics() -> tuple[Topic, ...]:
 
 
 def explain_json() -> str:
-    """All topics as one JSON document, for the page: `{"topics": [...]}`."""
+    """All topics as one JSON document: `{"topics": [...]}`."""
     document = {"topics": [one.to_json() for one in topics()]}
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
 

@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,10 +108,12 @@ def merge_records(
 def check_can_be_written(path: Path) -> None:
     """Find out before a learner begins whether records can be added; the folder is there.
 
+    A file that is missing stays so, since nothing may come of the sitting.
+
     Raises:
         LearnError: they cannot, or another process does not let go of the folder.
     """
-    with _writing(path), path.open("ab"):
+    with _writing(path), suppress(FileNotFoundError), path.open("r+b"):
         pass
 
 

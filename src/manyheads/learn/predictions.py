@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 from manyheads.core.errors import LearnError
 from manyheads.learn.attempts import checked_text, written_now
 from manyheads.learn.own_files import add_record, read_records
-from manyheads.learn.quiz.typed import mark_numeric, shown
-from manyheads.learn.typed import is_same
+from manyheads.learn.quiz.typed import shown
+from manyheads.learn.typed import LEAST_DIGITS, how_close, is_same, typed_number
 from manyheads.worksheets.arithmetic import Number, add, is_positive, negative
 
 FILE = "predictions.jsonl"
@@ -115,23 +115,30 @@ def judge(prediction: str, before: Number, after: Number) -> Judged:
         after: the number that the engine computed.
 
     Raises:
-        LearnError: it is none of these.
+        LearnError: it is none of these, or has too few digits to tell.
     """
     text = checked_text(prediction)
     word = _WORDS.get(text.lower())
-    if word is None:
-        try:
-            is_right = mark_numeric(text, after).is_right
-        except LearnError as error:
-            raise LearnError(f"{error}; or higher, lower or same") from error
-    else:
-        is_right = word == direction_of(before, after)
+    is_right = _agrees(text, after) if word is None else word == direction_of(before, after)
     verdict = "right" if is_right else "not right"
     return Judged(
         is_right,
         f"It was {shown(before)} and is {shown(after)} ({direction_of(before, after)}): "
         f"your prediction was {verdict}.",
     )
+
+
+def _agrees(text: str, after: Number) -> bool:
+    try:
+        close = how_close(typed_number(text), after)
+    except LearnError as error:
+        raise LearnError(f"{error}; or higher, lower or same") from error
+    if close == "coarse":
+        raise LearnError(
+            f"answer ({text}) has too few digits to tell: give {LEAST_DIGITS} decimals, or a "
+            "fraction"
+        )
+    return close != "other"
 
 
 def _prediction(path: Path, number: int, record: dict[str, Any]) -> Prediction:

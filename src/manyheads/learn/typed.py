@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from manyheads.core.errors import LearnError, WorksheetError
 from manyheads.worksheets.arithmetic import Number, decimal_of, multiply
-from manyheads.worksheets.numbers import Literal, parse_number, quoted
+from manyheads.worksheets.numbers import NUMBER_FORM, Literal, parse_number, quoted
 
 LEAST_DIGITS = 3
 """A rounded decimal needs so many significant digits, or so many decimals: 3.71, 0.008."""
@@ -79,7 +79,7 @@ def _cut(text: str) -> list[str]:
     if len(text) > MAX_TEXT:
         raise LearnError(
             f"answer ({len(text)} characters) is longer than {MAX_TEXT}: use short fractions, or "
-            "decimals with 3 digits"
+            f"decimals with {LEAST_DIGITS} digits"
         )
     parts = _parts(_unwrapped(_plain(text)))
     if not parts:
@@ -149,7 +149,7 @@ def _typed(part: str, place: str) -> Typed:
     try:
         value = parse_number(body, place)
     except WorksheetError as error:
-        raise LearnError(str(error)) from error
+        raise LearnError(str(error).replace(NUMBER_FORM, _FORM)) from error
     half, digits = _precision(body, is_percent)
     if is_percent:
         value = multiply(value, Fraction(1, 100))

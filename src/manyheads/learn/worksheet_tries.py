@@ -213,6 +213,6 @@ def _edited_number(given: _Given) -> Try:
         given.sheet.edit({"W_O[0][0]": exact_text(new)}),
         lambda after: (
             f"That number is multiplied by the first number of the joined row, {shown(factor)}, so "
-            f"one more of it adds just that: {shown(after)}."
+            f"one more of it adds just that, and the output becomes {shown(after)}."
         ),
     )

@@ -5,7 +5,6 @@ The same engine always gives the same bytes.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from manyheads.core.errors import ManyHeadsError
 from manyheads.learn.cards.deck import deck_json
 from manyheads.learn.cards.schedule import settings_json
 from manyheads.learn.explain_back import HALVES, Half, Point, Topic, topics
-from manyheads.learn.quiz import quiz_json
+from manyheads.learn.quiz import questions
 from manyheads.learn.worksheet_tries import Try, tries_of
 from manyheads.web.export import write_json
 from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
@@ -26,7 +25,7 @@ def learn_data() -> dict[str, Any]:
     """Everything that the learn view asks; `web/src/views/learn/data.ts` has the form."""
     return {
         "format": FORMAT,
-        "questions": json.loads(quiz_json())["questions"],
+        "questions": [question.to_json() for question in questions()],
         "topics": [_topic_data(topic) for topic in topics()],
         "cards": deck_json(),
         "settings": settings_json(),

@@ -33,7 +33,8 @@ _TOKEN = re.compile(
     r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z]+)|([-+*/()]))"
 )
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_FORM = 'use a number such as 0.25, "1/7", "-sqrt(2)" or "ln(2)"'
+NUMBER_FORM = 'use a number such as 0.25, "1/7", "-sqrt(2)" or "ln(2)"'
+"""How numbers are written in a worksheet file, said at the end of an error."""
 
 
 class Literal(str):
@@ -74,7 +75,7 @@ def parse_number(value: object, place: str = "number") -> Number:
     if isinstance(value, (bool, type(None), list, dict)) or not isinstance(
         value, (str, int, float, Fraction)
     ):
-        raise WorksheetError(f"{place} ({_kind(value)}) must be a number: {_FORM}")
+        raise WorksheetError(f"{place} ({_kind(value)}) must be a number: {NUMBER_FORM}")
     try:
         number = _Parser(value if isinstance(value, str) else _text_of(value)).number()
         _check_size(number)
@@ -118,7 +119,7 @@ class _Parser:
         while end < len(text):
             found = _TOKEN.match(text, end)
             if found is None:
-                raise _RefusalError(f"cannot be read at character {end + 1}: {_FORM}")
+                raise _RefusalError(f"cannot be read at character {end + 1}: {NUMBER_FORM}")
             self.tokens.append(found.group().strip())
             end = found.end()
         self.next, self.depth = 0, 0
@@ -126,7 +127,9 @@ class _Parser:
     def number(self) -> Number:
         value = self._sum()
         if self._peek():
-            raise _RefusalError(f"has {quoted(self._peek())} where the number should end: {_FORM}")
+            raise _RefusalError(
+                f"has {quoted(self._peek())} where the number should end: {NUMBER_FORM}"
+            )
         return value
 
     def _peek(self) -> str:
@@ -181,7 +184,7 @@ class _Parser:
     def _closed(self) -> Number:
         value = self._sum()
         if self._take() != ")":
-            raise _RefusalError(f"has an open bracket: {_FORM}")
+            raise _RefusalError(f"has an open bracket: {NUMBER_FORM}")
         return value
 
 
@@ -221,7 +224,7 @@ def _numeral(token: str) -> Fraction:
                 "uses log, which may mean two things: use ln for the natural logarithm"
             )
         what = f"has {quoted(token)} where a number should stand" if token else "ends too early"
-        raise _RefusalError(f"{what}: {_FORM}")
+        raise _RefusalError(f"{what}: {NUMBER_FORM}")
     mantissa, _, exponent = token.lower().partition("e")
     if len(mantissa.replace(".", "")) > MAX_DIGITS:
         raise _RefusalError(f"has more than {MAX_DIGITS} digits: use a shorter number")

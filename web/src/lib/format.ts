@@ -22,9 +22,21 @@ export function sharedDecimals(quantities: Quantity[]): number {
 
 export function decimalText(value: number | null, decimals: number): string {
   if (value === null) return MINUS_INFINITY;
+  if (Math.abs(value) >= LARGE) return largeText(value);
   const text = value.toFixed(decimals);
   if (Number(text) === 0) return text.replace("-", "");
   return text.replace("-", MINUS);
+}
+
+/** From here on `toFixed` does not round, but writes all digits and a power of ten. */
+const LARGE = 1e21;
+const LARGE_DIGITS = 4;
+
+function largeText(value: number): string {
+  const size = Math.abs(value);
+  const text =
+    size === Number.POSITIVE_INFINITY ? "\u221e" : `${Number(size.toPrecision(LARGE_DIGITS))}`;
+  return value < 0 ? `${MINUS}${text}` : text;
 }
 
 /** `-sqrt(2)*log(3)/2` as a person writes it. */

@@ -21,7 +21,8 @@ const MAX_EXPONENT = 30;
 const MAX_DEPTH = 20;
 const MAX_PART = 10n ** 60n;
 const TOKEN = /\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z]+)|([-+*/()]))/y;
-const FORM = 'use a number such as 0.25, "1/7", "-sqrt(2)" or "ln(2)"';
+/** How numbers are written in a worksheet file, said at the end of an error. */
+export const NUMBER_FORM = 'use a number such as 0.25, "1/7", "-sqrt(2)" or "ln(2)"';
 
 class Refusal extends Error {}
 
@@ -89,7 +90,7 @@ class Parser {
     for (let end = 0; end < text.length; end = TOKEN.lastIndex) {
       TOKEN.lastIndex = end;
       const found = TOKEN.exec(text);
-      if (!found) throw new Refusal(`cannot be read at character ${end + 1}: ${FORM}`);
+      if (!found) throw new Refusal(`cannot be read at character ${end + 1}: ${NUMBER_FORM}`);
       this.tokens.push(found[0].trim());
     }
   }
@@ -97,7 +98,7 @@ class Parser {
   number(): Num {
     const value = this.sum();
     const rest = this.peek();
-    if (rest) throw new Refusal(`has ${quoted(rest)} where the number should end: ${FORM}`);
+    if (rest) throw new Refusal(`has ${quoted(rest)} where the number should end: ${NUMBER_FORM}`);
     return value;
   }
 
@@ -159,7 +160,7 @@ class Parser {
 
   private closed(): Num {
     const value = this.sum();
-    if (this.take() !== ")") throw new Refusal(`has an open bracket: ${FORM}`);
+    if (this.take() !== ")") throw new Refusal(`has an open bracket: ${NUMBER_FORM}`);
     return value;
   }
 }
@@ -195,7 +196,7 @@ function numeral(token: string): Num {
       throw new Refusal("uses log, which may mean two things: use ln for the natural logarithm");
     }
     const what = token ? `has ${quoted(token)} where a number should stand` : "ends too early";
-    throw new Refusal(`${what}: ${FORM}`);
+    throw new Refusal(`${what}: ${NUMBER_FORM}`);
   }
   const [mantissa = "", exponent = "0"] = token.toLowerCase().split("e");
   const digits = mantissa.replace(".", "");

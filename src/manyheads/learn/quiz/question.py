@@ -134,7 +134,7 @@ def questions() -> tuple[Question, ...]:
 
 
 def quiz_json() -> str:
-    """All questions as one JSON document, for the page: `{"questions": [...]}`."""
+    """All questions as one JSON document: `{"questions": [...]}`."""
     document = {"questions": [one.to_json() for one in questions()]}
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
 

@@ -3,7 +3,7 @@
 import { add, negative } from "../arithmetic";
 import type { Num } from "../exact";
 import { isError, type NumberError, plainText } from "../parse";
-import { howClose, typedNumber } from "./typed";
+import { howClose, LEAST_DIGITS, typedNumber } from "./typed";
 
 export const DIRECTIONS = ["higher", "lower", "same"] as const;
 export type Direction = (typeof DIRECTIONS)[number];
@@ -31,7 +31,15 @@ export function judged(text: string, before: Num, after: Num): Judged | NumberEr
   const number = typedNumber(text);
   if (isError(number)) return { error: `${number.error}; or higher, lower or same` };
   const close = howClose(number, after);
-  return { isRight: close === "same" || close === "rounded", direction };
+  if (close !== "coarse") return { isRight: close !== "other", direction };
+  const says = `has too few digits to tell: give ${LEAST_DIGITS} decimals, or a fraction`;
+  return { error: `answer (${number.text}) ${says}` };
+}
+
+/** What a log says of an experiment: the number before and after, and which way it went. */
+export function outcomeText(before: Num, after: Num): string {
+  const way = directionOf(before, after);
+  return `${loggedText(before)} becomes ${loggedText(after)} (${way})`;
 }
 
 /** A number as a log holds it: exact where that is short, and rounded beside it. */

@@ -8,7 +8,7 @@
 import { add, multiply, negative } from "../arithmetic";
 import { type Num, ratio } from "../exact";
 import { fraction, power } from "../fraction";
-import { isError, type NumberError, parseNumber, quoted } from "../parse";
+import { isError, NUMBER_FORM, type NumberError, parseNumber, quoted } from "../parse";
 
 /** A rounded decimal needs so many significant digits, or so many decimals: 3.71, 0.008. */
 export const LEAST_DIGITS = 3;
@@ -73,7 +73,7 @@ function cut(text: string): readonly string[] | NumberError {
     return {
       error:
         `answer (${length} characters) is longer than ${MAX_TEXT}: use short fractions, or ` +
-        "decimals with 3 digits",
+        `decimals with ${LEAST_DIGITS} digits`,
     };
   }
   const parts = partsOf(unwrapped(plain(text)));
@@ -148,7 +148,7 @@ function typedOf(text: string, place: string): Typed | NumberError {
   const body = (isPercent ? text.slice(0, -1) : text).trim();
   if (body === "") return { error: `${place} (${quoted(text)}) is missing: ${FORM}` };
   const read = parseNumber(body, place);
-  if (isError(read)) return read;
+  if (isError(read)) return { error: read.error.replace(NUMBER_FORM, FORM) };
   const value = isPercent ? multiply(read, ratio(fraction(1, 100))) : read;
   return { text, value, ...precisionOf(body, isPercent) };
 }

@@ -135,7 +135,10 @@ class Telling {
   }
 }
 
-/** A card a model, in the order of the study. */
-export function newCards(): Card[] {
-  return modelIndex.models.map((info) => new Card(info));
+let kept: readonly Card[] | null = null;
+
+/** A card a model, in the order of the study; what is loaded stays while the page is open. */
+export function keptCards(): readonly Card[] {
+  kept ??= modelIndex.models.map((info) => new Card(info));
+  return kept;
 }
