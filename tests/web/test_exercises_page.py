@@ -13,6 +13,12 @@ from tests.web.exercising import answer_with, check_lines, each, names, place, t
 from tests.web.learning import NOON, check_said, kept
 from tests.web.reckoning import drawn
 
+QUICK = ("score", "concat", "mask-rows")
+SOME_QUICK = [
+    kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS
+]
+"""Marking of every kind is compared with the terminal's without a browser, in web/tests."""
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_given_and_what_is_right_is_the_terminals(visit: Visit, kind: str) -> None:
@@ -30,7 +36,7 @@ def test_what_is_given_and_what_is_right_is_the_terminals(visit: Visit, kind: st
         check_said(before | after)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME_QUICK)
 def test_a_right_answer_is_right_exact_or_rounded(visit: Visit, kind: str) -> None:
     visit.open("#learn/exercises")
     for one in each(kind):
@@ -43,7 +49,7 @@ def test_a_right_answer_is_right_exact_or_rounded(visit: Visit, kind: str) -> No
             assert "answer[" not in visit.page.content()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME_QUICK)
 def test_every_known_mistake_is_named_as_in_the_terminal(visit: Visit, kind: str) -> None:
     records = []
     visit.open("#learn/exercises")
