@@ -57,13 +57,16 @@ def _joined_wrongly(drawn: Solved, receiver: int) -> list[Misconception]:
     size, heads = len(drawn.steps["concat"][0]), len(parts)
     middle, summed = mean(parts), times(mean(parts), Fraction(heads))
     each = f"every head keeps columns of its own, {size} in all"
-    mean_says = f"That is what you get when the {heads} heads are averaged; {each}."
-    sum_says = f"That is what you get when the {heads} heads are added up; {each}."
+    begins = f"That is what you get when the {heads} heads are"
     return [
-        fault("heads-averaged:mean", averaged(parts), mean_says),
-        fault("heads-averaged:mean-once", middle, mean_says),
-        fault("heads-averaged:sum", summed * heads, sum_says),
-        fault("heads-averaged:sum-once", summed, sum_says),
+        fault(
+            "heads-averaged:mean", averaged(parts), f"{begins} averaged, the mean repeated; {each}."
+        ),
+        fault("heads-averaged:mean-once", middle, f"{begins} averaged; {each}."),
+        fault(
+            "heads-averaged:sum", summed * heads, f"{begins} added up, the sum repeated; {each}."
+        ),
+        fault("heads-averaged:sum-once", summed, f"{begins} added up; {each}."),
         fault(
             "head-order-at-concat:interleaved",
             interleaved(parts),

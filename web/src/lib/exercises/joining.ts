@@ -53,13 +53,20 @@ function joinedWrongly(drawn: Solved, receiver: number): Misconception[] {
   const middle = mean(parts);
   const summed = times(middle, part(heads, 1));
   const each = `every head keeps columns of its own, ${size} in all`;
-  const meanSays = `That is what you get when the ${heads} heads are averaged; ${each}.`;
-  const sumSays = `That is what you get when the ${heads} heads are added up; ${each}.`;
+  const begins = `That is what you get when the ${heads} heads are`;
   return [
-    fault("heads-averaged:mean", repeated(middle, heads), meanSays),
-    fault("heads-averaged:mean-once", middle, meanSays),
-    fault("heads-averaged:sum", repeated(summed, heads), sumSays),
-    fault("heads-averaged:sum-once", summed, sumSays),
+    fault(
+      "heads-averaged:mean",
+      repeated(middle, heads),
+      `${begins} averaged, the mean repeated; ${each}.`,
+    ),
+    fault("heads-averaged:mean-once", middle, `${begins} averaged; ${each}.`),
+    fault(
+      "heads-averaged:sum",
+      repeated(summed, heads),
+      `${begins} added up, the sum repeated; ${each}.`,
+    ),
+    fault("heads-averaged:sum-once", summed, `${begins} added up; ${each}.`),
     fault(
       "head-order-at-concat:interleaved",
       interleaved(parts),
