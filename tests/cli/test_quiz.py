@@ -137,6 +137,15 @@ def test_a_bad_answer_is_one_clear_line_and_takes_one_line_of_a_pipe(
     assert len(kept) < 30_000 and "\x1b" not in kept and "\\u001b" not in kept
 
 
+def test_too_few_digits_are_no_answer_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(monkeypatch, "0.50", "4.9", "")
+    assert main(["quiz", "--question", "3", "--data", str(tmp_path)]) == 0
+    assert "answer (4.9) has too few digits to tell" in capsys.readouterr().err
+    assert records(tmp_path / "quiz.jsonl")[-1]["right"] == [True, None]
+
+
 def test_a_damaged_file_is_named_before_anything_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from manyheads.core.errors import LearnError
-from manyheads.learn.typed import how_close, typed_numbers
+from manyheads.learn.typed import how_close, is_right, typed_numbers
 from manyheads.worksheets.arithmetic import float_of
 from manyheads.worksheets.numbers import parse_number
 
@@ -145,3 +145,10 @@ def test_long_sums_are_read_or_refused_at_once(text: str) -> None:
     except LearnError as error:
         assert str(error).isprintable()
     assert time.perf_counter() - begun < 2
+
+
+def test_too_few_digits_are_no_answer_and_neither_right_nor_wrong() -> None:
+    assert is_right("0.333", THIRD)
+    assert not is_right("0.334", THIRD)
+    with pytest.raises(LearnError, match=r"answer \(0.33\) has too few digits to tell: give 3"):
+        is_right(" 0.33 ", THIRD)

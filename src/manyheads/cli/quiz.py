@@ -167,7 +167,9 @@ def _ask_numbers(asker: "Asker", asked: "Question", attempt: "QuizAttempt") -> N
 
 def _marked(ask: "Ask", line: str) -> "tuple[str, Marked]":
     from manyheads.learn.quiz import mark_numeric
+    from manyheads.learn.typed import is_right
 
+    is_right(line, ask.value)  # too few digits to tell: asked again, before the number is shown
     return _text(line), mark_numeric(line, ask.value)
 
 

@@ -9,7 +9,7 @@ from manyheads.core.errors import LearnError
 from manyheads.learn.attempts import checked_text, written_now
 from manyheads.learn.own_files import add_record, read_records
 from manyheads.learn.quiz.typed import shown
-from manyheads.learn.typed import LEAST_DIGITS, how_close, is_same, typed_number
+from manyheads.learn.typed import is_right, is_same
 from manyheads.worksheets.arithmetic import Number, add, is_positive, negative
 
 FILE = "predictions.jsonl"
@@ -119,26 +119,20 @@ def judge(prediction: str, before: Number, after: Number) -> Judged:
     """
     text = checked_text(prediction)
     word = _WORDS.get(text.lower())
-    is_right = _agrees(text, after) if word is None else word == direction_of(before, after)
-    verdict = "right" if is_right else "not right"
+    came_true = _is_number(text, after) if word is None else word == direction_of(before, after)
+    verdict = "right" if came_true else "not right"
     return Judged(
-        is_right,
+        came_true,
         f"It was {shown(before)} and is {shown(after)} ({direction_of(before, after)}): "
         f"your prediction was {verdict}.",
     )
 
 
-def _agrees(text: str, after: Number) -> bool:
+def _is_number(text: str, after: Number) -> bool:
     try:
-        close = how_close(typed_number(text), after)
+        return is_right(text, after)
     except LearnError as error:
         raise LearnError(f"{error}; or higher, lower or same") from error
-    if close == "coarse":
-        raise LearnError(
-            f"answer ({text}) has too few digits to tell: give {LEAST_DIGITS} decimals, or a "
-            "fraction"
-        )
-    return close != "other"
 
 
 def _prediction(path: Path, number: int, record: dict[str, Any]) -> Prediction:

@@ -181,6 +181,21 @@ def how_close(typed: Typed, value: Number) -> str:
     return "rounded" if is_fine else "coarse"
 
 
+def is_right(text: str, value: Number) -> bool:
+    """Whether an answer of one number is the value, or the value rounded.
+
+    Raises:
+        LearnError: it is no number, or has too few digits to tell.
+    """
+    close = how_close(typed_number(text), value)
+    if close == "coarse":
+        raise LearnError(
+            f"answer ({text.strip()}) has too few digits to tell: give {LEAST_DIGITS} decimals, or "
+            "a fraction"
+        )
+    return close != "other"
+
+
 def _reach(typed: Typed, value: Number) -> Decimal:
     """How far a decimal number may lie from a value that it stands for."""
     half = decimal_of(typed.half_unit) + _SAME

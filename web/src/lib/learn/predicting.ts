@@ -33,7 +33,7 @@ export function judged(text: string, before: Num, after: Num): Judged | NumberEr
   const close = howClose(number, after);
   if (close !== "coarse") return { isRight: close !== "other", direction };
   const says = `has too few digits to tell: give ${LEAST_DIGITS} decimals, or a fraction`;
-  return { error: `answer (${number.text}) ${says}` };
+  return { error: `answer (${number.text}) ${says}; or higher, lower or same` };
 }
 
 /** What a log says of an experiment: the number before and after, and which way it went. */
