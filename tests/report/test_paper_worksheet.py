@@ -148,6 +148,7 @@ def large_document() -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_a_large_worksheet_goes_on_over_pages_and_stays_whole() -> None:
     sheet = Worksheet.from_document(large_document())
     blank, key = printed(sheets_from_worksheet(sheet, None, 30))

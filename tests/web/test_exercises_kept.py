@@ -94,8 +94,10 @@ def test_what_was_typed_waits_until_it_is_marked(visit: Visit) -> None:
     ("size", "theme", "kinds"),
     [
         ("phone", "light", tuple(KINDS)),
-        ("phone", "dark", ("message", "concat")),
-        ("desktop", "light", ("projected-output", "byte-count")),
+        pytest.param("phone", "dark", ("message", "concat"), marks=pytest.mark.slow),
+        pytest.param(
+            *("desktop", "light", ("projected-output", "byte-count")), marks=pytest.mark.slow
+        ),
         ("desktop", "dark", ("mask-rows", "layout-conversion")),
     ],
 )

@@ -70,6 +70,7 @@ def test_it_is_small(document: dict[str, Any]) -> None:
     assert len(json.dumps(document, separators=(",", ":"))) < MOST_BYTES
 
 
+@pytest.mark.slow
 def test_the_same_engine_writes_the_same_bytes(tmp_path: Path) -> None:
     for module in (learn, learn_fixture):
         paths = [tmp_path / f"{module.__name__}-{n}.json" for n in (1, 2)]
@@ -77,7 +78,9 @@ def test_the_same_engine_writes_the_same_bytes(tmp_path: Path) -> None:
         assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-@pytest.mark.parametrize("module", [learn, learn_fixture])
+@pytest.mark.parametrize(
+    "module", [learn, pytest.param(learn_fixture, marks=pytest.mark.slow)]
+)
 def test_a_file_that_cannot_be_written_is_one_line(
     module: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
