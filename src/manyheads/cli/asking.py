@@ -9,6 +9,7 @@ from typing import TypeVar
 import click
 
 from manyheads.core.errors import LearnError
+from manyheads.core.text import printable
 from manyheads.worksheets.tables import wrapped
 
 LONGEST_LINE = 40_000
@@ -104,11 +105,6 @@ class Asker:
         said = printable(text)
         lines = wrapped(said, "  ") if self.is_person else [f"  {said}"]
         click.echo("\n".join(lines), err=True)
-
-
-def printable(text: str) -> str:
-    """A text in which nothing can move the cursor: letters that do are written as escapes."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def kept_text(path: Path) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple, TextIO
 import click
 
 from manyheads.core.errors import ManyHeadsError
+from manyheads.core.text import printable
 
 
 class LazyCommand(NamedTuple):
@@ -143,7 +144,7 @@ def _run(arguments: list[str]) -> int:
 def _refused(message: str) -> int:
     """Say in one line what was wrong, on standard error."""
     line = " ".join(message.split())
-    _tell(f"manyheads: {_printable(line)}\n")
+    _tell(f"manyheads: {printable(line)}\n")
     return 2
 
 
@@ -166,10 +167,6 @@ def _open_closed_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, _nowhere())
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def _make_printable() -> None:

@@ -23,7 +23,7 @@ def log(ctx: click.Context, as_json: bool, data: Path | None) -> None:
     Example:
       manyheads quiz log
     """
-    from manyheads.cli.asking import printable
+    from manyheads.core.text import printable
     from manyheads.learn.own_files import data_folder
     from manyheads.learn.predictions import read_predictions, tally_of
     from manyheads.worksheets.tables import wrapped

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from manyheads.core.text import printable
+
 REACHED, NOT_REACHED = "#", "."
 _MOST = 16
 _LEGEND = (
@@ -66,11 +68,6 @@ def _labels(given: Any, count: int) -> tuple[str, ...]:  # noqa: ANN401 - eviden
         if is_given
         else tuple(str(i + 1) for i in range(count))
     )
-
-
-def printable(text: str) -> str:
-    """The text with what a terminal would obey shown as an escape."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def text_from_picture(picture: Picture) -> list[str]:

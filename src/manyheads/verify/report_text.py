@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
+from manyheads.core.text import printable
 from manyheads.verify.findings import CheckResult, Finding, ReportFields
-from manyheads.verify.report_picture import picture_from_evidence, printable, text_from_picture
+from manyheads.verify.report_picture import picture_from_evidence, text_from_picture
 
 WIDTH = 80
 _OUTPUT_LINES = 4
