@@ -1,20 +1,13 @@
 """Predict, then run: `worksheet try`, `lab --predict` and `quiz log`."""
 
-import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from manyheads.cli.main import main
 from manyheads.worksheets.library import worksheet
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
-    """Let standard input hold these lines."""
-    content = "".join(f"{line}\n" for line in lines).encode()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+from tests.cli.answering import typed
 
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

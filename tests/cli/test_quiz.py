@@ -1,6 +1,5 @@
 """`manyheads quiz`: asking on a pipe and in JSON, bad answers, damage, and what is kept."""
 
-import io
 import json
 import os
 import signal
@@ -13,19 +12,10 @@ import pytest
 
 from manyheads.cli.main import main
 from manyheads.learn.quiz import question
+from tests.cli.answering import records, typed
 
 RIGHT = ["4", "0"]
 """The numbers of question 1."""
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, *lines: str | bytes) -> None:
-    """Let standard input hold these lines."""
-    content = b"".join((x.encode() if isinstance(x, str) else x) + b"\n" for x in lines)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-
-
-def records(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -1,24 +1,13 @@
 """`manyheads quiz explain`: from an explanation to its last gap."""
 
-import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from manyheads.cli.main import main
 from manyheads.learn.explain_back import topic
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
-    """Let standard input hold these lines."""
-    content = "".join(f"{line}\n" for line in lines).encode()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-
-
-def records(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+from tests.cli.answering import records, typed
 
 
 def test_a_topic_from_explanation_to_the_last_gap(
