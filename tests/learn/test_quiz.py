@@ -14,8 +14,9 @@ import torch
 from manyheads.attention.module import MultiHeadAttention
 from manyheads.core.config import AttentionConfig
 from manyheads.core.errors import LearnError
+from manyheads.learn.exercises.counting import stored_parts
 from manyheads.learn.quiz import question, question_ids, questions, quiz_json
-from manyheads.learn.quiz.computed import computed_for, num_parameters
+from manyheads.learn.quiz.computed import computed_for
 from manyheads.learn.said import Said
 from manyheads.worksheets.arithmetic import float_of
 from manyheads.worksheets.library import worksheet
@@ -187,7 +188,7 @@ def test_counts_against_a_real_layer(num_heads: int) -> None:
 )
 def test_parameters_of_uneven_layers_against_real_ones(options: dict[str, Any]) -> None:
     real = sum(parameter.numel() for parameter in MultiHeadAttention(**options).parameters())
-    assert num_parameters(AttentionConfig.of(**options)) == real
+    assert stored_parts(AttentionConfig.of(**options)).everything == real
 
 
 def test_a_head_cut_to_a_slice_differs_from_one_that_reads_the_full_width() -> None:

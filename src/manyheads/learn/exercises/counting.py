@@ -44,16 +44,20 @@ class Parts:
     @property
     def asked(self) -> Numbers:
         """The weights of the input projections, and everything."""
-        everything = self.inputs + self.input_biases + self.output + self.output_bias
-        return whole(self.inputs, everything)
+        return whole(self.inputs, self.everything)
+
+    @property
+    def everything(self) -> int:
+        """All parameters of the layer."""
+        return self.inputs + self.input_biases + self.output + self.output_bias
 
 
 def stored_parts(config: AttentionConfig) -> Parts:
-    """Count what a layer of these sizes stores; keys and values read the query's width."""
-    rows = sum(config.projection_widths)
+    """Count what a layer of these sizes stores."""
+    q, k, v = config.projection_widths
     return Parts(
-        inputs=rows * config.embed_dim,
-        input_biases=rows if config.bias else 0,
+        inputs=q * config.embed_dim + k * config.kdim + v * config.vdim,
+        input_biases=q + k + v if config.bias else 0,
         output=config.concat_dim * config.embed_dim,
         output_bias=config.embed_dim if config.out_bias else 0,
     )

@@ -11,6 +11,7 @@ from itertools import permutations, product
 from typing import Any
 
 from manyheads.core.config import AttentionConfig
+from manyheads.learn.exercises.counting import stored_parts
 from manyheads.learn.quiz.causality import causality_numbers
 from manyheads.worksheets.arithmetic import Number, multiply, reciprocal, square_root
 from manyheads.worksheets.exact import Steps, solve_exact
@@ -87,19 +88,11 @@ def _head_count() -> Numbers:
         scores = config.num_heads * tokens * tokens
         numbers |= {
             f"head-width-{heads}": _count(config.head_dim),
-            f"parameters-{heads}": _count(num_parameters(config)),
+            f"parameters-{heads}": _count(stored_parts(config).everything),
             f"scores-{heads}": _count(scores),
             f"products-{heads}": _count(scores * config.head_dim),
         }
     return numbers
-
-
-def num_parameters(config: AttentionConfig) -> int:
-    """The parameters of a layer: three projections and the output's, with their biases."""
-    q, k, v = config.projection_widths
-    inputs = q * config.embed_dim + k * config.kdim + v * config.vdim
-    biases = config.bias * (q + k + v) + config.out_bias * config.embed_dim
-    return inputs + config.concat_dim * config.embed_dim + biases
 
 
 def _equal_queries() -> Numbers:
