@@ -2,6 +2,7 @@
 
 import { add, negative } from "../arithmetic";
 import type { Num } from "../exact";
+import { roundedText, shortExact } from "../numbertext";
 import { isError, type NumberError, plainText } from "../parse";
 import { howClose, LEAST_DIGITS, typedNumber } from "./typed";
 
@@ -44,22 +45,9 @@ export function outcomeText(before: Num, after: Num): string {
 
 /** A number as a log holds it: exact where that is short, and rounded beside it. */
 export function loggedText(number: Num): string {
-  const exact = number.exact?.text() ?? null;
+  const exact = shortExact(number);
   const decimals = roundedText(number.value);
-  if (exact === null || exact.length > LONGEST_EXACT) return decimals;
+  if (exact === null) return decimals;
   const isWhole = /^-?\d+$/.test(exact);
   return isWhole || exact === decimals ? exact : `${exact} = ${decimals}`;
-}
-
-const LONGEST_EXACT = 16;
-
-function roundedText(value: number): string {
-  if (value === 0) return "0";
-  const size = Math.abs(value);
-  if (size < 0.0005 || size >= 1e6) {
-    const [mantissa = "", power = "0"] = value.toExponential(2).split("e");
-    const digits = String(Math.abs(Number(power))).padStart(2, "0");
-    return `${mantissa}e${power.startsWith("-") ? "-" : "+"}${digits}`;
-  }
-  return value.toFixed(3).replace(/\.000$/, (end) => (Number.isInteger(value) ? "" : end));
 }
