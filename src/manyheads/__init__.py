@@ -3,10 +3,25 @@
 Names load what they need on first use, so that `import manyheads` stays light.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from manyheads.core.lazy import lazy_names
+
 if TYPE_CHECKING:
+    from manyheads import attention as attention
+    from manyheads import checkpoints as checkpoints
+    from manyheads import core as core
+    from manyheads import data as data
+    from manyheads import faults as faults
+    from manyheads import heads as heads
+    from manyheads import layouts as layouts
+    from manyheads import learn as learn
+    from manyheads import models as models
+    from manyheads import report as report
+    from manyheads import study as study
+    from manyheads import verify as verify
+    from manyheads import web as web
+    from manyheads import worksheets as worksheets
     from manyheads.attention.cache import KVCache
     from manyheads.attention.loop import SingleHead
     from manyheads.attention.module import MultiHeadAttention
@@ -22,23 +37,23 @@ if TYPE_CHECKING:
     from manyheads.worksheets import worksheet, worksheet_names
 
 _HOMES = {
-    "AttentionConfig": "manyheads.core.config",
-    "AttentionTrace": "manyheads.core.trace",
-    "HeadWeights": "manyheads.core.weights",
-    "KVCache": "manyheads.attention.cache",
-    "LinearBias": "manyheads.core.config",
-    "ManyHeadsError": "manyheads.core.errors",
-    "MultiHeadAttention": "manyheads.attention.module",
-    "Rotary": "manyheads.core.config",
-    "SingleHead": "manyheads.attention.loop",
-    "VerifyReport": "manyheads.verify.report",
-    "check": "manyheads.verify.api",
-    "from_torch": "manyheads.layouts.torch_mha",
-    "plan": "manyheads.study.plan_files",
-    "run_study": "manyheads.study.run",
-    "to_torch": "manyheads.layouts.torch_mha",
-    "worksheet": "manyheads.worksheets",
-    "worksheet_names": "manyheads.worksheets",
+    "AttentionConfig": "core.config",
+    "AttentionTrace": "core.trace",
+    "HeadWeights": "core.weights",
+    "KVCache": "attention.cache",
+    "LinearBias": "core.config",
+    "ManyHeadsError": "core.errors",
+    "MultiHeadAttention": "attention.module",
+    "Rotary": "core.config",
+    "SingleHead": "attention.loop",
+    "VerifyReport": "verify.report",
+    "check": "verify.api",
+    "from_torch": "layouts.torch_mha",
+    "plan": "study.plan_files",
+    "run_study": "study.run",
+    "to_torch": "layouts.torch_mha",
+    "worksheet": "worksheets",
+    "worksheet_names": "worksheets",
 }
 
 __version__ = "0.1.0"
@@ -63,12 +78,5 @@ __all__ = [
     "worksheet_names",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'manyheads' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+if not TYPE_CHECKING:  # so that a type checker finds a mistyped name
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES, subpackages=True)

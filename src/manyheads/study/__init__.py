@@ -1,7 +1,8 @@
 """Studies: plans that are frozen before the first step, runs that resume, and honest results."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from manyheads.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from manyheads.study.plan import Plan
@@ -35,12 +36,5 @@ _HOMES = {
     "shipped_results": "results",
 }
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is exported
-    if name not in _HOMES:
-        raise AttributeError(f"module 'manyheads.study' has no attribute {name!r}")
-    return getattr(import_module(f"manyheads.study.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+if not TYPE_CHECKING:  # so that a type checker finds a mistyped name
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,7 +1,8 @@
 """Judging other people's attention: what is wrong, where it shows, and how to mend it."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from manyheads.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from manyheads.verify.api import assert_sound, check
@@ -56,13 +57,5 @@ _HOMES = {
     "verify_subjects": "batch",
 }
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is exported
-    """Load a public name on first use."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+if not TYPE_CHECKING:  # so that a type checker finds a mistyped name
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)
