@@ -3,9 +3,9 @@
 import click
 
 from manyheads.core.errors import WorksheetError
+from manyheads.core.text import quoted
 from manyheads.worksheets.library import Worksheet
 from manyheads.worksheets.library import worksheet as opened
-from manyheads.worksheets.numbers import quoted
 
 SOURCE = click.argument("source", metavar="NAME|FILE")
 """The worksheet."""

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from manyheads.core.errors import LearnError
+from manyheads.core.text import quoted
 from manyheads.learn.quiz.computed import computed_for
 from manyheads.learn.quiz.question import flowed
 from manyheads.learn.said import Said, say
 from manyheads.worksheets.arithmetic import Number
 from manyheads.worksheets.numbers import Literal as Plain
-from manyheads.worksheets.numbers import quoted
 
 _DATA = Path(__file__).parent / "quiz" / "topics.toml"
 Half = Literal["explain", "apply"]

@@ -10,8 +10,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from manyheads.core.errors import LearnError, WorksheetError
+from manyheads.core.text import quoted
 from manyheads.worksheets.arithmetic import Number, decimal_of, multiply
-from manyheads.worksheets.numbers import NUMBER_FORM, Literal, parse_number, quoted
+from manyheads.worksheets.numbers import NUMBER_FORM, Literal, parse_number
 
 LEAST_DIGITS = 3
 """A rounded decimal needs so many significant digits, or so many decimals: 3.71, 0.008."""

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from manyheads.core.errors import LearnError, WorksheetError
+from manyheads.core.text import quoted
 from manyheads.learn.quiz.typed import shown
 from manyheads.worksheets.arithmetic import ONE, Number, add, decimal_of, negative
 from manyheads.worksheets.exact import Steps, solve_exact
 from manyheads.worksheets.interventions import one_wide_head, without_head, zero_query
 from manyheads.worksheets.library import Worksheet
-from manyheads.worksheets.numbers import Literal, exact_text, quoted
+from manyheads.worksheets.numbers import Literal, exact_text
 from manyheads.worksheets.quantities import Quantity, label_of, quantity_from_text, value_at
 
 

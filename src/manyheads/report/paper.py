@@ -6,11 +6,11 @@ from pathlib import Path
 
 from manyheads.core.errors import LearnError
 from manyheads.core.files import reason_of, write_whole
+from manyheads.core.text import quoted
 from manyheads.report.paper_fonts import check_characters, require_paper
 from manyheads.report.paper_grids import draw_grids, least_height
 from manyheads.report.paper_page import ANSWER, LINE, MARGIN, SIZES, SOFT, Look, Page, Place
 from manyheads.report.paper_parts import Band, Grid, Heading, Lines, Part, Sheets, Words, texts_of
-from manyheads.worksheets.numbers import quoted
 
 _RULED = 9.0
 _HEADINGS = ((12.0, 3.0), (10.0, 1.0))

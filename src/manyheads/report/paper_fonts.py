@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manyheads.core.errors import LearnError
-from manyheads.worksheets.numbers import quoted
+from manyheads.core.text import quoted
 
 if TYPE_CHECKING:
     from fpdf import FPDF

@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from manyheads.core.errors import WorksheetError
+from manyheads.core.text import quoted
 from manyheads.worksheets.arithmetic import NEGATIVE_INFINITY, ZERO, Number, float_of, is_exact
 from manyheads.worksheets.display import decimal_text, fraction_text, full_text
 from manyheads.worksheets.exact import Steps, scale_of, solve_exact
 from manyheads.worksheets.explain_text import lines_from_explanation
 from manyheads.worksheets.files import document_from_text
-from manyheads.worksheets.numbers import exact_text, parse_number, quoted
+from manyheads.worksheets.numbers import exact_text, parse_number
 from manyheads.worksheets.places import first_number, found, parsed, written
 from manyheads.worksheets.quantities import Quantity, label_of, quantity_from_text, value_at
 from manyheads.worksheets.rules import GIVEN, Kind, Recipe, recipe_of

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import WorksheetError
-from manyheads.worksheets.numbers import Literal, is_json_number, quoted
+from manyheads.core.text import quoted
+from manyheads.worksheets.numbers import Literal, is_json_number
 from manyheads.worksheets.places import Key, joined
 
 MAX_BYTES, MAX_NESTING = 1_000_000, 12

@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from manyheads.core.errors import WorksheetError
+from manyheads.core.text import quoted
 from manyheads.worksheets.arithmetic import ZERO, add
 from manyheads.worksheets.library import Worksheet
-from manyheads.worksheets.numbers import Literal, quoted
+from manyheads.worksheets.numbers import Literal
 from manyheads.worksheets.solution import Solution
 
 _ZERO = Literal("0")

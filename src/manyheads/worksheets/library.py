@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import WorksheetError
+from manyheads.core.text import quoted
 from manyheads.worksheets import places
 from manyheads.worksheets.explain import Explanation, explained
 from manyheads.worksheets.files import document_from_file, document_from_text
-from manyheads.worksheets.numbers import Literal, is_json_number, parse_number, quoted
+from manyheads.worksheets.numbers import Literal, is_json_number, parse_number
 from manyheads.worksheets.schema import sheet_from_document
 from manyheads.worksheets.sheet import Sheet
 from manyheads.worksheets.sheet_text import text_from_sheet

@@ -11,6 +11,7 @@ from fractions import Fraction
 from math import prod
 
 from manyheads.core.errors import WorksheetError
+from manyheads.core.text import quoted
 from manyheads.worksheets.arithmetic import (
     ZERO,
     Number,
@@ -42,19 +43,13 @@ class Literal(str):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        """The number as it was written, without quotes, in messages."""
+        return str(self)
+
 
 class _RefusalError(ValueError):
     """Why a text is no number; `parse_number` adds where."""
-
-
-def quoted(value: object, limit: int = 40) -> str:
-    """Show a value in an error message: one line, printable, shortened."""
-    try:
-        text = value if isinstance(value, Literal) else repr(value)
-    except ValueError:
-        text = "a very long number"
-    text = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def is_json_number(text: str) -> bool:

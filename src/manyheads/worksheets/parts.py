@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from manyheads.core.errors import WorksheetError
-from manyheads.worksheets.numbers import Literal, parse_number, quoted
+from manyheads.core.text import quoted
+from manyheads.worksheets.numbers import Literal, parse_number
 from manyheads.worksheets.places import joined, listed
 from manyheads.worksheets.sheet import Matrix, Row
 

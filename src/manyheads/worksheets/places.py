@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from manyheads.core.errors import WorksheetError
-from manyheads.worksheets.numbers import Literal, quoted
+from manyheads.core.text import quoted
+from manyheads.worksheets.numbers import Literal
 
 Key = str | int
 _WORD = re.compile(r"[^\W\d][\w-]*")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from manyheads.core.errors import WorksheetError
+from manyheads.core.text import quoted
 from manyheads.worksheets.exact import Steps
 from manyheads.worksheets.fields import Field, fields_of
-from manyheads.worksheets.numbers import Literal, quoted
+from manyheads.worksheets.numbers import Literal
 from manyheads.worksheets.places import Key, listed, parsed, written
 from manyheads.worksheets.sheet import Sheet
 

@@ -8,10 +8,11 @@ from types import MappingProxyType
 from typing import Any
 
 from manyheads.core.errors import WorksheetError
+from manyheads.core.text import quoted
 from manyheads.worksheets import parts
 from manyheads.worksheets.arithmetic import Number, add, is_positive
 from manyheads.worksheets.files import text_from_document
-from manyheads.worksheets.numbers import parse_number, quoted
+from manyheads.worksheets.numbers import parse_number
 from manyheads.worksheets.parts import Limits
 from manyheads.worksheets.places import joined, listed
 from manyheads.worksheets.sheet import Head, Matrix, Prediction, Row, Sequence, Sheet

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from manyheads.core.errors import WorksheetError
+from manyheads.core.text import quoted
 from manyheads.worksheets.arithmetic import Number
-from manyheads.worksheets.numbers import Literal, quoted
+from manyheads.worksheets.numbers import Literal
 from manyheads.worksheets.places import listed
 
 Row = tuple[Number, ...]

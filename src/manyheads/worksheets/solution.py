@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from manyheads.core.errors import WorksheetError
+from manyheads.core.text import quoted
 from manyheads.worksheets.arithmetic import NEGATIVE_INFINITY, float_of
 from manyheads.worksheets.exact import Steps, solve_exact
 from manyheads.worksheets.fields import ALL_FIELDS, Field, fields_of
-from manyheads.worksheets.numbers import exact_text, quoted
+from manyheads.worksheets.numbers import exact_text
 from manyheads.worksheets.places import listed
 from manyheads.worksheets.sheet import Sheet
 from manyheads.worksheets.solution_text import html_from_solution, text_from_solution
