@@ -11,7 +11,7 @@ from manyheads.data.windows import split_of_story
 from manyheads.web.models import SHIPPED
 
 ROOT = Path(__file__).resolve().parents[2]
-FIXED = json.loads((ROOT / "web/src/lib/presets.json").read_text(encoding="utf-8"))
+FIXED = json.loads((ROOT / "web/src/models/presets.json").read_text(encoding="utf-8"))
 SPLITS = {"training": "train", "held-out": "test"}
 
 

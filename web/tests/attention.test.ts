@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { editSheet, type Num, type Sheet, type Solution, solve } from "../src/lib/attention";
-import { fieldsOf } from "../src/lib/fields";
+import { editSheet, type Num, type Sheet, type Solution, solve } from "../src/engine/attention";
+import { fieldsOf } from "../src/engine/fields";
 import {
   cut,
   type EditCase,

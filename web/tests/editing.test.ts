@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { catalog } from "../src/lib/catalog";
+import { catalog } from "../src/engine/catalog";
 import {
   type Changes,
   decodeWorksheet,
@@ -10,10 +10,10 @@ import {
   type WorksheetState,
   withEdit,
   withoutEdits,
-} from "../src/lib/editing";
-import { isError } from "../src/lib/parse";
-import { givenNumber, type Sheet } from "../src/lib/sheet";
-import type { Worksheet } from "../src/lib/types";
+} from "../src/engine/editing";
+import { givenNumber, type Sheet } from "../src/engine/sheet";
+import type { Worksheet } from "../src/engine/types";
+import { isError } from "../src/numbers/parse";
 
 const STEPS = ["rows", "dots", "weights"];
 const stepsOf = () => STEPS;

@@ -9,17 +9,24 @@ import {
   softmax,
   squareRoot,
   total,
-} from "../src/lib/arithmetic";
+} from "../src/numbers/arithmetic";
 import {
   doubleExponential,
   doubleOf,
   doubleProduct,
   doubleQuotient,
   doubleSum,
-} from "../src/lib/double";
-import { integer, isExact, type Num, ratio } from "../src/lib/exact";
-import { fraction, fractionDouble, fractionText, plus, power, times } from "../src/lib/fraction";
-import { parseNumber } from "../src/lib/parse";
+} from "../src/numbers/double";
+import { integer, isExact, type Num, ratio } from "../src/numbers/exact";
+import {
+  fraction,
+  fractionDouble,
+  fractionText,
+  plus,
+  power,
+  times,
+} from "../src/numbers/fraction";
+import { parseNumber } from "../src/numbers/parse";
 import { must } from "./fixture";
 
 const number = (text: string): Num => must(parseNumber(text));

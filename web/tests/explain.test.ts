@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { editSheet, givenNumber, type Num, type Solution, solve } from "../src/lib/attention";
-import { canExplain, type Explanation, explain } from "../src/lib/explain";
-import { placeKeys, placeText } from "../src/lib/places";
+import { editSheet, givenNumber, type Num, type Solution, solve } from "../src/engine/attention";
+import { canExplain, type Explanation, explain } from "../src/engine/explain";
+import { placeKeys, placeText } from "../src/engine/places";
 import { expectClose, fixture, floatOf, must, type StepCase, sheetNamed } from "./fixture";
 
 /** A formula of the page in Python's signs. */

@@ -1,6 +1,6 @@
 /** A small worksheet, all of whose sizes differ. */
 
-import type { Catalog, Nested, Numbers, Worksheet } from "../src/lib/types";
+import type { Catalog, Nested, Numbers, Worksheet } from "../src/engine/types";
 
 function exactly(tree: Nested<number | null>): Nested<string | null> {
   return Array.isArray(tree) ? tree.map(exactly) : tree === null ? null : String(tree);

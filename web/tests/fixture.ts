@@ -7,8 +7,8 @@ import {
   type Sheet,
   type SolveOptions,
   sheetFromData,
-} from "../src/lib/attention";
-import { catalog } from "../src/lib/catalog";
+} from "../src/engine/attention";
+import { catalog } from "../src/engine/catalog";
 import text from "./generated/fixture.json?raw";
 
 type Value = number | "inf" | "-inf";

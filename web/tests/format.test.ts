@@ -1,5 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { decimalText, exactText, neededDecimals, quantityText, valueText } from "../src/lib/format";
+import {
+  decimalText,
+  exactText,
+  neededDecimals,
+  quantityText,
+  valueText,
+} from "../src/numbers/format";
 
 describe("decimals", () => {
   it("writes no more decimals than a number needs, and three at most", () => {

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import type { Solution } from "../src/lib/attention";
-import { catalog } from "../src/lib/catalog";
-import { type Changes, NO_CHANGES } from "../src/lib/editing";
-import { explain } from "../src/lib/explain";
-import { LiveSolved } from "../src/lib/live";
-import { parseNumber } from "../src/lib/parse";
-import { formulaParts } from "../src/views/worksheet/formula";
+import type { Solution } from "../src/engine/attention";
+import { catalog } from "../src/engine/catalog";
+import { type Changes, NO_CHANGES } from "../src/engine/editing";
+import { explain } from "../src/engine/explain";
+import { LiveSolved } from "../src/engine/live";
+import { parseNumber } from "../src/numbers/parse";
+import { formulaParts } from "../src/worksheet/formula";
 import { must } from "./fixture";
 
 function live(name: string, changes: Partial<Changes> = {}, sequence = 0): LiveSolved {

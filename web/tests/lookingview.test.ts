@@ -1,7 +1,7 @@
 /** What the models view makes of logits and weights, and the study view of results. */
 
 import { describe, expect, it } from "vitest";
-import type { WindowView } from "../src/lib/models/types";
+import type { WindowView } from "../src/models/engine/types";
 import {
   bytesText,
   comparedWords,
@@ -9,10 +9,10 @@ import {
   largest,
   nextWords,
   strongest,
-} from "../src/views/models/words";
-import { armsOf, controlsOf, type StudyData } from "../src/views/study/data";
-import { decodeStudy, encodeStudy } from "../src/views/study/place";
-import { placeIn, scaleOf, tickText } from "../src/views/study/scale";
+} from "../src/models/words";
+import { armsOf, controlsOf, type StudyData } from "../src/study/data";
+import { decodeStudy, encodeStudy } from "../src/study/place";
+import { placeIn, scaleOf, tickText } from "../src/study/scale";
 
 const WORDS = ["[PAD]", "[BOS]", "[EOS]", "[UNK]", "dog", "cat"];
 const logits = (...values: number[]) => Float32Array.from(values);

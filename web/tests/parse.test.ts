@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { editSheet, givenNumber, isError, parseNumber, solve } from "../src/lib/attention";
-import { placeKeys, placeText } from "../src/lib/places";
+import { editSheet, givenNumber, isError, parseNumber, solve } from "../src/engine/attention";
+import { placeKeys, placeText } from "../src/engine/places";
 import { fixture, flat, must, sheetNamed } from "./fixture";
 
 describe("the text of a number", () => {

@@ -8,8 +8,8 @@ import {
   parseStoryPlace,
   stopOf,
   storyPath,
-} from "../src/lib/presenter";
-import { readTalk, TalkLine, type TalkMessage } from "../src/lib/talkline";
+} from "../src/story/presenter";
+import { readTalk, TalkLine, type TalkMessage } from "../src/story/talkline";
 
 const FRAMES = [
   { id: "a", builds: 0 },

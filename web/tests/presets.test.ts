@@ -1,14 +1,14 @@
 /** The prompts of the models view, and its part of the address. */
 
 import { describe, expect, it } from "vitest";
-import { ATTRIBUTION, PRESETS, sourceOf } from "../src/lib/presets";
 import {
   decodeModels,
   encodeModels,
   FIRST_PLACE,
   type ModelsPlace,
   promptOf,
-} from "../src/views/models/place";
+} from "../src/models/place";
+import { ATTRIBUTION, PRESETS, sourceOf } from "../src/models/presets";
 
 const there = (change: Partial<ModelsPlace>) => ({ ...FIRST_PLACE, ...change });
 const back = (change: Partial<ModelsPlace>) => decodeModels(encodeModels(there(change)));

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { isPlainCount } from "../src/lib/quantities";
+import { isPlainCount } from "../src/engine/quantities";
 
 it("names a place once where its token only repeats the count", () => {
   expect(isPlainCount("3", 2)).toBe(true);

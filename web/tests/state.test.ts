@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { decodeWorksheet, encodeWorksheet } from "../src/lib/editing";
-import { parseStoryPlace, storyPath } from "../src/lib/presenter";
-import { AddressBar, formatAddress, parseAddress, partsOf, VIEW_NAMES } from "../src/lib/state";
-import type { Worksheet } from "../src/lib/types";
-import { decodeLearn, encodeLearn, LEARN_PAGES } from "../src/views/learn/place";
-import { decodeModels, encodeModels } from "../src/views/models/place";
-import { decodeStudy, encodeStudy } from "../src/views/study/place";
+import { AddressBar, formatAddress, parseAddress, partsOf, VIEW_NAMES } from "../src/app/address";
+import { decodeWorksheet, encodeWorksheet } from "../src/engine/editing";
+import type { Worksheet } from "../src/engine/types";
+import { decodeLearn, encodeLearn, LEARN_PAGES } from "../src/learn/place";
+import { decodeModels, encodeModels } from "../src/models/place";
+import { parseStoryPlace, storyPath } from "../src/story/presenter";
+import { decodeStudy, encodeStudy } from "../src/study/place";
 import { catalog } from "./factory";
 
 const stepsOf = ({ name }: Worksheet) => (name === "first" ? ["rows", "mask"] : ["rows", "sum"]);

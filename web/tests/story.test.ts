@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { bank, numberInText, numberNamed } from "../src/figures/story/engine";
-import { FIGURES } from "../src/figures/story/index";
-import { isStudyName } from "../src/figures/story/study";
-import { blocksOf, parseChapter, parseStory } from "../src/lib/story";
-import { numberNames } from "../src/lib/storyinline";
-import type { Block, Inline } from "../src/lib/storytypes";
-import { chapters, frames } from "../src/story";
+import { bank, numberInText, numberNamed } from "../src/story/figures/engine";
+import { FIGURES } from "../src/story/figures/index";
+import { isStudyName } from "../src/story/figures/study";
+import { numberNames } from "../src/story/inline";
+import { blocksOf, parseChapter, parseStory } from "../src/story/reading";
+import { chapters, frames } from "../src/story/text";
+import type { Block, Inline } from "../src/story/types";
 
 const HEAD = "---\nid: one\ntitle: A title\n---\n\n";
 

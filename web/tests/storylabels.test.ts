@@ -3,9 +3,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse } from "svelte/compiler";
 import { describe, expect, it } from "vitest";
-import { filled, labels } from "../src/figures/story/labels";
+import { filled, labels } from "../src/story/figures/labels";
 
-const FOLDER = resolve(import.meta.dirname, "../src/figures/story");
+const FOLDER = resolve(import.meta.dirname, "../src/story/figures");
 const FILES = readdirSync(FOLDER).filter((name) => /\.(svelte|ts)$/.test(name));
 /** Attributes and keys whose text is read. */
 const READ = new Set(["title", "label", "caption", "aria-label", "alt", "says", "note"]);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { idOf, parseTeach } from "../src/lib/teach";
-import { papers, rowsOf, teach } from "../src/views/teach/data";
+import { papers, rowsOf, teach } from "../src/teach/data";
+import { idOf, parseTeach } from "../src/teach/reading";
 
 test("sections, tables, lists, commands and slots are read", () => {
   const page = parseTeach(

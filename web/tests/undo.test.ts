@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { advanced, amended, redone, started, undone } from "../src/lib/undo";
+import { advanced, amended, redone, started, undone } from "../src/engine/undo";
 
 describe("undo and redo", () => {
   it("go back and forth through every step", () => {

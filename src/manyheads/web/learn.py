@@ -22,7 +22,7 @@ FORMAT = 1
 
 
 def learn_data() -> dict[str, Any]:
-    """Everything that the learn view asks; `web/src/views/learn/data.ts` has the form."""
+    """Everything that the learn view asks; `web/src/learn/data.ts` has the form."""
     return {
         "format": FORMAT,
         "questions": [question.to_json() for question in questions()],

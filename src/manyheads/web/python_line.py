@@ -1,6 +1,6 @@
 """The arithmetic of one number as a line of Python, as the page offers it for copying.
 
-The page writes the same lines itself (`web/src/lib/pythonline.ts`); those here are run by the
+The page writes the same lines itself (`web/src/engine/pythonline.ts`); those here are run by the
 tests, and the page's are compared with them.
 """
 

@@ -1,7 +1,7 @@
 """The shipped studies for the page: parts of each `results.json`, under the paths they have there.
 
 Nothing is worked out here. A number of the page named `three-models:aggregate.mlp.test_loss.mean`
-is what stands at that path of the study's results; `web/src/views/study/data.ts` has the form.
+is what stands at that path of the study's results; `web/src/study/data.ts` has the form.
 `python -m manyheads.cli.page_study OUT.json` writes the file, since what the numbers do not show is
 said by the report.
 """

@@ -1,17 +1,17 @@
 /** The page and the terminal say the same: `manyheads.web.learn_fixture` writes what Python says. */
 
 import { describe, expect, it } from "vitest";
-import { catalog } from "../../src/lib/catalog";
-import { NO_CHANGES } from "../../src/lib/editing";
-import { dueCards, replayed, reviewKey, reviewsOf, waiting } from "../../src/lib/learn/deck";
-import { marked } from "../../src/lib/learn/marking";
-import { directionOf, judged, loggedText } from "../../src/lib/learn/predicting";
-import { type Fields, lineOf, merged } from "../../src/lib/learn/records";
-import { reviewRule } from "../../src/lib/learn/rules";
-import { Scheduler } from "../../src/lib/learn/schedule";
-import { LiveSolved } from "../../src/lib/live";
-import { isError, parseNumber } from "../../src/lib/parse";
-import { data } from "../../src/views/learn/data";
+import { catalog } from "../../src/engine/catalog";
+import { NO_CHANGES } from "../../src/engine/editing";
+import { LiveSolved } from "../../src/engine/live";
+import { data } from "../../src/learn/data";
+import { dueCards, replayed, reviewKey, reviewsOf, waiting } from "../../src/learn/deck";
+import { marked } from "../../src/learn/marking";
+import { directionOf, judged, loggedText } from "../../src/learn/predicting";
+import { type Fields, lineOf, merged } from "../../src/learn/records";
+import { reviewRule } from "../../src/learn/rules";
+import { Scheduler } from "../../src/learn/schedule";
+import { isError, parseNumber } from "../../src/numbers/parse";
 import written from "../generated/learn.json?raw";
 
 interface History {

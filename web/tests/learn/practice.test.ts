@@ -1,6 +1,9 @@
 /** Addresses, sheets, standing and writing of exercises, apart from any page. */
 
 import { describe, expect, it } from "vitest";
+import { decodeLearn, encodeLearn } from "../../src/learn/place";
+import { lineOf } from "../../src/learn/records";
+import { exerciseRule } from "../../src/learn/rules";
 import {
   assignedOf,
   exerciseAddress,
@@ -25,9 +28,6 @@ import {
 } from "../../src/lib/exercises/results";
 import { at } from "../../src/lib/exercises/sums";
 import { headed, piecesOf, readable } from "../../src/lib/exercises/written";
-import { lineOf } from "../../src/lib/learn/records";
-import { exerciseRule } from "../../src/lib/learn/rules";
-import { decodeLearn, encodeLearn } from "../../src/views/learn/place";
 
 const asked = (rest: string) => decodeLearn(`exercises/${rest}`).asked ?? [];
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { flagsOf, latest, plainAnswer, tallyOf } from "../../src/lib/learn/attempts";
-import { waitText } from "../../src/lib/learn/deck";
-import { firstGap } from "../../src/lib/learn/gaps";
-import { LONGEST_LINE, lineOf, merged, readLines, textOf } from "../../src/lib/learn/records";
-import { predictionRule, quizRule, reviewRule } from "../../src/lib/learn/rules";
+import { flagsOf, latest, plainAnswer, tallyOf } from "../../src/learn/attempts";
+import { waitText } from "../../src/learn/deck";
+import { firstGap } from "../../src/learn/gaps";
+import { LONGEST_LINE, lineOf, merged, readLines, textOf } from "../../src/learn/records";
+import { predictionRule, quizRule, reviewRule } from "../../src/learn/rules";
 
 const WHEN = "2026-01-05T10:00:00.000Z";
 const review = (card: string, when = WHEN, rating: unknown = 3) => ({ card, rating, when });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { reviewKey } from "../../src/lib/learn/deck";
-import { lineOf, textOf } from "../../src/lib/learn/records";
-import { reviewRule } from "../../src/lib/learn/rules";
-import { LONGEST_FILE, RecordFile, type Storage } from "../../src/lib/learn/shelf";
+import { reviewKey } from "../../src/learn/deck";
+import { lineOf, textOf } from "../../src/learn/records";
+import { reviewRule } from "../../src/learn/rules";
+import { LONGEST_FILE, RecordFile, type Storage } from "../../src/learn/shelf";
 
 const KEY = "manyheads-reviews.jsonl";
 const review = (card: string, minute = 0) => ({

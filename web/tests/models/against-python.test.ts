@@ -2,12 +2,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { lossesOf, modelFrom } from "../../src/lib/models/engine";
-import type { LanguageModel } from "../../src/lib/models/language-model";
-import { open } from "../../src/lib/models/open";
-import { readModelFile } from "../../src/lib/models/safetensors";
-import { splitWords, Tokenizer } from "../../src/lib/models/tokenizer";
-import type { GenerateSettings, ModelIndex } from "../../src/lib/models/types";
+import { lossesOf, modelFrom } from "../../src/models/engine/engine";
+import type { LanguageModel } from "../../src/models/engine/language-model";
+import { open } from "../../src/models/engine/open";
+import { readModelFile } from "../../src/models/engine/safetensors";
+import { splitWords, Tokenizer } from "../../src/models/engine/tokenizer";
+import type { GenerateSettings, ModelIndex } from "../../src/models/engine/types";
 import {
   type Expected,
   gap,

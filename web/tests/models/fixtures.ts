@@ -3,9 +3,9 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import type { ReadFile } from "../../src/lib/models/files";
-import { loadFile } from "../../src/lib/models/files";
-import type { Ending, HeadSwitch, ModelIndex } from "../../src/lib/models/types";
+import type { ReadFile } from "../../src/models/engine/files";
+import { loadFile } from "../../src/models/engine/files";
+import type { Ending, HeadSwitch, ModelIndex } from "../../src/models/engine/types";
 
 export interface Answer {
   ids: number[];

@@ -1,20 +1,20 @@
 /** Files, workers and pages that refuse: what is loaded is verified, and what fails says so. */
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { Connection } from "../../src/lib/models/connection";
-import { type Port, serveEngine } from "../../src/lib/models/engine";
+import { Connection } from "../../src/models/engine/connection";
+import { type Port, serveEngine } from "../../src/models/engine/engine";
 import {
   decodePieces,
   loadFile,
   type ReadFile,
   readByFetch,
   scriptPath,
-} from "../../src/lib/models/files";
-import { filesOf, open } from "../../src/lib/models/open";
-import { problemOf } from "../../src/lib/models/runtime";
-import { plainSha256 } from "../../src/lib/models/sha256";
-import { inSlices } from "../../src/lib/models/slices";
-import { fastestOf, timeEach } from "../../src/lib/models/timing";
-import type { FileFacts, ModelIndex, Progress, Timing } from "../../src/lib/models/types";
+} from "../../src/models/engine/files";
+import { filesOf, open } from "../../src/models/engine/open";
+import { problemOf } from "../../src/models/engine/runtime";
+import { plainSha256 } from "../../src/models/engine/sha256";
+import { inSlices } from "../../src/models/engine/slices";
+import { fastestOf, timeEach } from "../../src/models/engine/timing";
+import type { FileFacts, ModelIndex, Progress, Timing } from "../../src/models/engine/types";
 import { fileOf, IDS, INDEX, smallModel, WORDS } from "./small-model";
 
 afterEach(() => vi.unstubAllGlobals());

@@ -1,20 +1,20 @@
 /** The rules that the terminal follows too: chance, choice, hashes, 16-bit numbers, whole texts. */
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { fromBfloat16, fromFloat16 } from "../../src/lib/models/float16";
-import { generate } from "../../src/lib/models/generate";
-import { PCG32, seedFrom } from "../../src/lib/models/pcg32";
+import { fromBfloat16, fromFloat16 } from "../../src/models/engine/float16";
+import { generate } from "../../src/models/engine/generate";
+import { PCG32, seedFrom } from "../../src/models/engine/pcg32";
 import {
   bestWords,
   chooseWord,
   logSumExp,
   probabilityOf,
   samplingFrom,
-} from "../../src/lib/models/sampling";
-import { plainSha256, sha256 } from "../../src/lib/models/sha256";
-import { inSlices } from "../../src/lib/models/slices";
-import { caseFolded, splitWords, Tokenizer } from "../../src/lib/models/tokenizer";
-import type { Step } from "../../src/lib/models/types";
+} from "../../src/models/engine/sampling";
+import { plainSha256, sha256 } from "../../src/models/engine/sha256";
+import { inSlices } from "../../src/models/engine/slices";
+import { caseFolded, splitWords, Tokenizer } from "../../src/models/engine/tokenizer";
+import type { Step } from "../../src/models/engine/types";
 import { readJson } from "./fixtures";
 
 const PYTHON_TESTS = resolve(import.meta.dirname, "../../../tests/models");

@@ -1,8 +1,8 @@
 /** A model of two heads and six words, written as a file byte by byte, apart from Python's writer. */
-import { modelFrom } from "../../src/lib/models/engine";
-import type { LanguageModel } from "../../src/lib/models/language-model";
-import { readModelFile } from "../../src/lib/models/safetensors";
-import type { ModelConfig, ModelIndex } from "../../src/lib/models/types";
+import { modelFrom } from "../../src/models/engine/engine";
+import type { LanguageModel } from "../../src/models/engine/language-model";
+import { readModelFile } from "../../src/models/engine/safetensors";
+import type { ModelConfig, ModelIndex } from "../../src/models/engine/types";
 
 export const WORDS = ["[PAD]", "[BOS]", "[EOS]", "[UNK]", "a", "b"];
 export const IDS = [1, 4, 5];

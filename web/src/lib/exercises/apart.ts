@@ -1,8 +1,8 @@
 /** Kinds `contribution` and `ablation`: what a head adds after W_O, what is left without it. */
 
-import { ZERO } from "../arithmetic";
-import { fractionStyle } from "../numbertext";
-import { type Matrix, type Row, valueDim } from "../sheet";
+import { type Matrix, type Row, valueDim } from "../../engine/sheet";
+import { ZERO } from "../../numbers/arithmetic";
+import { fractionStyle } from "../../numbers/numbertext";
 import type { Draws } from "./drawing";
 import { type Draft, fault, type Misconception, shown, slip, table } from "./form";
 import { again, FEATURES, mixingSheet, POSITIONS, type Solved } from "./sheets";

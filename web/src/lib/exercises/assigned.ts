@@ -4,7 +4,7 @@
  * Whatever is written leads somewhere; what was wrong with it is said in one line.
  */
 
-import type { NumberError } from "../parse";
+import type { NumberError } from "../../numbers/parse";
 import { KINDS, type Kind, LARGEST_SEED } from "./kinds";
 import { at } from "./sums";
 

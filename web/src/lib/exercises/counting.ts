@@ -1,6 +1,6 @@
 /** Kinds `parameter-count` and `byte-count`: what a layer stores, what scores and cache take. */
 
-import type { Row } from "../sheet";
+import type { Row } from "../../engine/sheet";
 import type { Draws } from "./drawing";
 import { type Draft, facts, type Misconception, slip, whole } from "./form";
 

@@ -1,6 +1,6 @@
 /** Chance for exercises: whole numbers from a PCG32 stream a kind, the terminal's own. */
 
-import { PCG32 } from "../models/pcg32";
+import { PCG32 } from "../../models/engine/pcg32";
 import { at } from "./sums";
 
 export class Draws {

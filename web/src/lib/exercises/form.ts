@@ -1,8 +1,8 @@
 /** What an exercise consists of; the same form as `manyheads quiz exercises --json`. */
 
-import { integer, isExact, type Num } from "../exact";
-import { fractionStyle, pythonFloat } from "../numbertext";
-import type { Matrix, Row } from "../sheet";
+import type { Matrix, Row } from "../../engine/sheet";
+import { integer, isExact, type Num } from "../../numbers/exact";
+import { fractionStyle, pythonFloat } from "../../numbers/numbertext";
 
 /** One thing that is given: a named table of exact numbers. */
 export interface GivenTable {

@@ -1,6 +1,6 @@
 /** Kind `grouped-heads`: which key/value head a query head reads, and what a position caches. */
 
-import type { Row } from "../sheet";
+import type { Row } from "../../engine/sheet";
 import type { Draws } from "./drawing";
 import { type Draft, facts, fault, type Misconception, slip, whole } from "./form";
 import { range } from "./sums";

@@ -1,6 +1,6 @@
 /** Kinds `concat` and `projected-output`: head outputs side by side, and what W_O makes of them. */
 
-import { type Row, valueDim } from "../sheet";
+import { type Row, valueDim } from "../../engine/sheet";
 import type { Draws } from "./drawing";
 import { type Draft, fault, labels, type Misconception, shown, slip, table } from "./form";
 import { mixingSheet, POSITIONS, type Solved } from "./sheets";

@@ -1,6 +1,6 @@
 /** Every kind of exercise, and how one is drawn: the same kind and seed as in the terminal. */
 
-import type { Row } from "../sheet";
+import type { Row } from "../../engine/sheet";
 import { drawAblation, drawContribution } from "./apart";
 import { drawByteCount, drawParameterCount } from "./counting";
 import { Draws } from "./drawing";

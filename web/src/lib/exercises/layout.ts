@@ -1,6 +1,6 @@
 /** Kind `layout-conversion`: where one entry of a head's matrix stands in a packed one. */
 
-import type { Row } from "../sheet";
+import type { Row } from "../../engine/sheet";
 import type { Draws } from "./drawing";
 import { type Draft, facts, fault, type Misconception, slip, whole } from "./form";
 

@@ -1,8 +1,14 @@
 /** Marking: an answer is right, agrees with a known misconception, or is not a mistake we know. */
 
-import { type Closeness, howClose, LEAST_DIGITS, type Typed, typedNumbers } from "../learn/typed";
-import { isError } from "../parse";
-import type { Row } from "../sheet";
+import type { Row } from "../../engine/sheet";
+import {
+  type Closeness,
+  howClose,
+  LEAST_DIGITS,
+  type Typed,
+  typedNumbers,
+} from "../../learn/typed";
+import { isError } from "../../numbers/parse";
 import type { Exercise, Misconception } from "./form";
 import { at } from "./sums";
 

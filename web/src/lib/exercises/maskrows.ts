@@ -4,11 +4,20 @@
  * Queries stand at the end of the keys: query t of T among S keys has position t + (S - T).
  */
 
-import { add, BLOCKED, exponential, logarithm, ONE, softmax, total, ZERO } from "../arithmetic";
-import type { Num } from "../exact";
-import { fraction } from "../fraction";
-import { fractionStyle } from "../numbertext";
-import type { Row } from "../sheet";
+import type { Row } from "../../engine/sheet";
+import {
+  add,
+  BLOCKED,
+  exponential,
+  logarithm,
+  ONE,
+  softmax,
+  total,
+  ZERO,
+} from "../../numbers/arithmetic";
+import type { Num } from "../../numbers/exact";
+import { fraction } from "../../numbers/fraction";
+import { fractionStyle } from "../../numbers/numbertext";
 import type { Draws } from "./drawing";
 import { type Draft, fault, labels, type Misconception, shown, slip } from "./form";
 import { at, range } from "./sums";

@@ -1,9 +1,9 @@
 /** Kinds `message` and `zero-query`: what one head hands to one receiver. */
 
-import { ZERO } from "../arithmetic";
-import { isGreater } from "../double";
-import { fractionStyle } from "../numbertext";
-import { type Matrix, type Row, valueDim } from "../sheet";
+import { type Matrix, type Row, valueDim } from "../../engine/sheet";
+import { ZERO } from "../../numbers/arithmetic";
+import { isGreater } from "../../numbers/double";
+import { fractionStyle } from "../../numbers/numbertext";
 import type { Draws } from "./drawing";
 import {
   type Draft,

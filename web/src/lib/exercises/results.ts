@@ -1,8 +1,8 @@
 /** What became of exercises: records as the terminal keeps them, and where the learner stands. */
 
-import { plainAnswer } from "../learn/attempts";
-import type { Line } from "../learn/records";
-import { typedNumbers } from "../learn/typed";
+import { plainAnswer } from "../../learn/attempts";
+import type { Line } from "../../learn/records";
+import { typedNumbers } from "../../learn/typed";
 import type { Exercise } from "./form";
 import { KINDS } from "./kinds";
 import type { Mark } from "./marking";

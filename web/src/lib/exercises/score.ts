@@ -1,8 +1,8 @@
 /** Kind `score`: scaled scores of one receiver, from x, W_Q and W_K or from q and k. */
 
-import { dot, multiply } from "../arithmetic";
-import { fractionStyle } from "../numbertext";
-import { headDim, scaleOf } from "../sheet";
+import { headDim, scaleOf } from "../../engine/sheet";
+import { dot, multiply } from "../../numbers/arithmetic";
+import { fractionStyle } from "../../numbers/numbertext";
 import type { Draws } from "./drawing";
 import {
   type Draft,

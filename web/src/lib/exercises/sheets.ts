@@ -1,9 +1,9 @@
 /** The worksheets that exercises are drawn as: small whole numbers, weights that are fractions. */
 
-import { type Solution, type SolveOptions, solve } from "../attention";
-import type { Num } from "../exact";
-import { isError, parseNumber } from "../parse";
-import type { Matrix, Row, Sheet, SheetHead } from "../sheet";
+import { type Solution, type SolveOptions, solve } from "../../engine/attention";
+import type { Matrix, Row, Sheet, SheetHead } from "../../engine/sheet";
+import type { Num } from "../../numbers/exact";
+import { isError, parseNumber } from "../../numbers/parse";
 import type { Draws } from "./drawing";
 import { labels } from "./form";
 import { at, range } from "./sums";

@@ -1,9 +1,9 @@
 /** Short exact sums for the ways to go wrong; the right answers come from the worksheet engine. */
 
-import { add, dot, MINUS_ONE, multiply, reciprocal, total } from "../arithmetic";
-import { type Num, ratio } from "../exact";
-import { fraction } from "../fraction";
-import type { Matrix, Row } from "../sheet";
+import type { Matrix, Row } from "../../engine/sheet";
+import { add, dot, MINUS_ONE, multiply, reciprocal, total } from "../../numbers/arithmetic";
+import { type Num, ratio } from "../../numbers/exact";
+import { fraction } from "../../numbers/fraction";
 
 /** An entry that is known to be there. */
 export function at<T>(list: readonly T[], index: number): T {

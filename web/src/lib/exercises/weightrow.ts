@@ -1,8 +1,8 @@
 /** Kind `weight-row`: from scores to the weights of one receiver. */
 
-import { multiply, reciprocal, total } from "../arithmetic";
-import { fractionStyle } from "../numbertext";
-import type { Matrix, Row } from "../sheet";
+import type { Matrix, Row } from "../../engine/sheet";
+import { multiply, reciprocal, total } from "../../numbers/arithmetic";
+import { fractionStyle } from "../../numbers/numbertext";
 import type { Draws } from "./drawing";
 import { type Draft, fault, labels, type Misconception, shown, slip, table } from "./form";
 import { again, head, noughts, num, numbers, type Solved, sheetOf, solved } from "./sheets";
