@@ -1,7 +1,6 @@
 """ONNX files: equal to PyTorch on all logits, under padding and head masks; or no file at all."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from torch import Tensor
 from manyheads.checkpoints.onnx_export import (
     ALLOWED_GAP,
     export_onnx,
-    needed,
     onnx_gap,
     random_windows,
 )
@@ -234,18 +232,6 @@ def test_a_file_of_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
     export_onnx(small_model("mlp"), path)
     with pytest.raises(CheckpointError, match=r"model.onnx\) is not of this model"):
         onnx_gap(small_model("three heads"), path)
-
-
-def test_a_missing_package_gives_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    words = r'package \(onnx\) is not installed: run pip install "manyheads\[export\]"'
-    with pytest.raises(ConfigError, match=words):
-        export_onnx(small_model("mlp"), tmp_path / "model.onnx")
-    assert not list(tmp_path.iterdir())
-    with pytest.raises(ConfigError, match=r"package \(nowhere\) is not installed"):
-        needed("nowhere.at_all", "export")
 
 
 def test_a_model_that_is_no_module_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from manyheads.cli.main import main
-from manyheads.learn import notebooks
 from manyheads.learn.notebooks import notebook_sources
 
 pytest.importorskip("jupytext", reason="jupytext is missing: install the notebooks extra")
@@ -75,15 +74,6 @@ def test_wrong_use_is_one_line(
     out, error = capsys.readouterr()
     assert out == ""
     assert error.count("\n") == 1
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_missing_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(notebooks, "find_spec", lambda name: None)
-    assert main(["notebooks", str(tmp_path / "out")]) == 2
-    assert 'pip install "manyheads[notebooks]"' in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

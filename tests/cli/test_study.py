@@ -175,15 +175,6 @@ def test_tensorboard_gets_a_curve_a_run(capsys: pytest.CaptureFixture[str]) -> N
         assert points == [(entry["step"], pytest.approx(entry[name], rel=1e-6)) for entry in trace]
 
 
-def test_tensorboard_that_is_not_installed_is_said(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
-    line = refusal(capsys, "run", "tiny.toml", "--out", "s", "--tensorboard")
-    assert "tensorboard is not installed: pip install 'manyheads[tensorboard]'" in line
-    assert not Path("s").exists()
-
-
 def test_kill_9_loses_at_most_an_interval_and_goes_on_to_the_same_bits() -> None:
     longer = (*ONE_RUN, ("steps = 10", "steps = 160"), ("every = 4", "every = 40"))
     Path("long.toml").write_text(tiny(*longer).text)

@@ -98,12 +98,6 @@ def test_without_a_network_one_line_says_what_to_do(
     assert "\n" not in str(caught.value)
 
 
-def test_without_the_client_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(DataError, match=r"install manyheads\[data\].*--data FILE.*smoke"):
-        download_tinystories()
-
-
 def test_an_unknown_part_is_refused() -> None:
     with pytest.raises(DataError, match=r"part \(test\) must be one of train, validation"):
         download_tinystories("test")

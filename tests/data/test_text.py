@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -149,15 +148,6 @@ def test_a_parquet_file_without_texts_is_refused(
 ) -> None:
     with pytest.raises(DataError, match=message):
         read_stories(parquet_file(tmp_path / "a.parquet", columns))
-
-
-def test_parquet_without_its_package_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    path = written(tmp_path / "a.parquet", "any")
-    with pytest.raises(DataError, match=r"needs the package pyarrow: install manyheads\[data\]"):
-        read_stories(path)
 
 
 @pytest.mark.parametrize("read", [read_stories, file_sha256])

@@ -1,15 +1,15 @@
 """The deck for Anki: what lies in the package, and ids that never change."""
 
 import csv
-import importlib.util
 import json
 import sqlite3
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from manyheads.core.errors import LearnError
+from manyheads.core.errors import LearnError, MissingExtraError
 from manyheads.learn.cards import Card, deck
 from manyheads.learn.cards.export import write_deck
 from manyheads.learn.said import Said
@@ -119,8 +119,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_without_genanki_the_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("manyheads.learn.cards.export.find_spec", lambda name: None)
-    with pytest.raises(LearnError, match=r'pip install "manyheads\[learn\]"'):
+    monkeypatch.setitem(sys.modules, "genanki", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "manyheads\[learn\]"'):
         write_deck(deck(), tmp_path / "deck.apkg")
     write_deck(deck(), tmp_path / "deck.txt")  # text needs nothing
-    assert importlib.util.find_spec("genanki") is not None

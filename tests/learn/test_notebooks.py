@@ -3,13 +3,11 @@
 import ast
 import json
 import re
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 
 from manyheads.core.errors import LearnError
-from manyheads.learn import notebooks
 from manyheads.learn.notebooks import notebook_from_source, notebook_sources, write_notebooks
 from tests.house.sources import ROOT
 
@@ -120,19 +118,6 @@ def test_a_file_in_the_way_is_no_folder(tmp_path: Path) -> None:
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(LearnError, match=f"DIR .{place}. cannot be a folder .*another"):
             write_notebooks(place)
-
-
-def test_without_jupytext_the_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def without(name: str) -> ModuleSpec | None:
-        assert name == "jupytext"
-        return None
-
-    monkeypatch.setattr(notebooks, "find_spec", without)
-    with pytest.raises(LearnError, match=r'jupytext.*pip install "manyheads\[notebooks\]"'):
-        write_notebooks(tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 def test_the_docs_page_lists_every_notebook_and_no_other() -> None:

@@ -1,15 +1,12 @@
 """StudyReport: its forms and its files."""
 
-import builtins
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from manyheads.core.errors import StudyError
-from manyheads.report.writing import StudyReport, report_from_folder
-from tests.report.made_up import write_study
+from manyheads.report.writing import StudyReport
 
 
 def test_text_is_at_most_80_columns_wide(
@@ -47,20 +44,3 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_ours(
     (tmp_path / "file").write_text("")
     with pytest.raises(StudyError, match="cannot be made"):
         three_models.write(tmp_path / "file" / "out")
-
-
-@pytest.mark.parametrize("absent", ["matplotlib", "scipy"])
-def test_a_missing_library_is_named_with_its_remedy(
-    absent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = builtins.__import__
-
-    def refusing(name: str, *rest: Any) -> Any:
-        if name == absent:
-            raise ImportError(name)
-        return real(name, *rest)
-
-    write_study(tmp_path)
-    monkeypatch.setattr(builtins, "__import__", refusing)
-    with pytest.raises(StudyError, match=rf"{absent} is not installed.*manyheads\[study\]"):
-        report_from_folder(tmp_path)

@@ -9,9 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +18,7 @@ from manyheads.checkpoints.files import write_model_file
 from manyheads.checkpoints.onnx_graph import Model, onnx_graph
 from manyheads.core.compare import difference
 from manyheads.core.errors import CheckpointError, ConfigError
+from manyheads.core.extras import require
 from manyheads.models.attention_lm import AttentionLM
 from manyheads.models.mlp import FixedWindowMLP
 from manyheads.models.special_ids import PAD_ID
@@ -89,7 +88,10 @@ def export_onnx(
     if isinstance(opset, bool) or opset not in _OPSETS:
         span = f"{_OPSETS[0]} to {_OPSETS[-1]}"
         raise ConfigError(f"opset ({opset}) must be from {span}: use {DEFAULT_OPSET}")
-    onnx, helper = needed("onnx", "export"), needed("onnx.helper", "export")
+    require("export", "onnx", purpose="an ONNX file")
+    import onnx
+    from onnx import helper
+
     version = helper.make_opsetid("", opset)
     proto = helper.make_model(
         onnx_graph(known, weights),
@@ -149,21 +151,6 @@ def random_windows(model: Model, count: int, generator: torch.Generator) -> Tens
     return tokens.masked_fill(torch.arange(T) < padding, PAD_ID)
 
 
-def needed(module: str, extra: str) -> ModuleType:
-    """A module of an optional package.
-
-    Raises:
-        ConfigError: it is not installed.
-    """
-    try:
-        return import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise ConfigError(
-            f'package ({package}) is not installed: run pip install "manyheads[{extra}]"'
-        ) from error
-
-
 def _checked_model(model: nn.Module, weights: bool) -> Model:
     if not isinstance(model, AttentionLM | FixedWindowMLP):
         raise ConfigError(
@@ -190,7 +177,9 @@ def _properties(model: Model, metadata: Mapping[str, str]) -> dict[str, str]:
 
 def _runner(path: Path) -> Callable[[Mapping[str, Tensor]], dict[str, Tensor]]:
     """A function from inputs by name to all outputs by name, in onnxruntime, with one thread."""
-    runtime = needed("onnxruntime", "export")
+    require("export", "onnxruntime", purpose="the comparison with PyTorch")
+    import onnxruntime as runtime
+
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     try:

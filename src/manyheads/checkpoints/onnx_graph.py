@@ -51,7 +51,7 @@ def _float32(tensor: Tensor) -> NDArray[np.float32]:
     return array
 
 
-def onnx_graph(model: Model, weights: bool) -> object:
+def onnx_graph(model: Model, weights: bool) -> Any:  # noqa: ANN401 - onnx is untyped
     """A model as an `onnx.GraphProto`.
 
     Args:

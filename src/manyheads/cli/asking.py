@@ -9,8 +9,8 @@ from typing import TypeVar
 import click
 
 from manyheads.core.errors import LearnError
+from manyheads.core.tables import wrapped
 from manyheads.core.text import printable
-from manyheads.worksheets.tables import wrapped
 
 LONGEST_LINE = 40_000
 """Bytes of a line that are read; what comes after them is passed over."""

@@ -1,13 +1,13 @@
 """`manyheads export`: a trained model as a file for other programs."""
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.extras import has_package, require
 
 if TYPE_CHECKING:
     from manyheads.checkpoints.onnx_export import OnnxFile, OnnxGap
@@ -56,6 +56,7 @@ def onnx(model: str, out: Path, with_weights: bool, opset: int, as_json: bool) -
     from manyheads.checkpoints.onnx_export import export_onnx, onnx_gap
     from manyheads.checkpoints.shipped import load_shipped
 
+    require("export", "onnx", purpose="an ONNX file")
     if out.is_dir():
         raise ConfigError(f"OUT ({out}) is a folder: give a file, such as {out / 'model.onnx'}")
     found = load_shipped(model)
@@ -64,7 +65,7 @@ def onnx(model: str, out: Path, with_weights: bool, opset: int, as_json: bool) -
     written = export_onnx(
         found.model, out, weights=with_weights, opset=opset, metadata=_metadata(model, found)
     )
-    gap = onnx_gap(found.model, out) if find_spec("onnxruntime") else None
+    gap = onnx_gap(found.model, out) if has_package("onnxruntime") else None
     show = _document if as_json else _text
     click.echo(show(model, written, gap))
     if gap is not None and not gap.is_small:

@@ -12,6 +12,7 @@ from manyheads.cli.learn_options import DATA
 from manyheads.cli.paper_options import FORCE, PAPER
 from manyheads.cli.quiz_exercises_pdf import print_exercises
 from manyheads.core.errors import LearnError
+from manyheads.core.tables import wrapped
 from manyheads.learn.exercises.answers import answers_from_file, exercise_named, exercise_sheet
 from manyheads.learn.exercises.form import Exercise
 from manyheads.learn.exercises.kinds import KINDS
@@ -19,7 +20,6 @@ from manyheads.learn.exercises.marking import Mark, answer_text, mark
 from manyheads.learn.exercises.results import FILE, Marked, keep, marked
 from manyheads.learn.exercises.sheet_text import exercise_text, working_text
 from manyheads.learn.own_files import data_folder
-from manyheads.worksheets.tables import wrapped
 
 _SEEDS = 10_000
 

@@ -23,10 +23,10 @@ def log(ctx: click.Context, as_json: bool, data: Path | None) -> None:
     Example:
       manyheads quiz log
     """
+    from manyheads.core.tables import wrapped
     from manyheads.core.text import printable
     from manyheads.learn.own_files import data_folder
     from manyheads.learn.predictions import read_predictions, tally_of
-    from manyheads.worksheets.tables import wrapped
 
     found = read_predictions(data_folder(data or ctx.obj))
     tally = tally_of(found)

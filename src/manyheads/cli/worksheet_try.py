@@ -59,8 +59,8 @@ def try_(
 
 
 def _list(sheet: "Worksheet", sequence: str | None, as_json: bool) -> None:
+    from manyheads.core.tables import wrapped
     from manyheads.learn.worksheet_tries import tries_of
-    from manyheads.worksheets.tables import wrapped
 
     found = tries_of(sheet, sequence)
     if as_json:

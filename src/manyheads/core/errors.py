@@ -55,3 +55,7 @@ class StudyError(ManyHeadsError, ValueError):
 
 class LearnError(ManyHeadsError, ValueError):
     """A question, exercise or answer that cannot be read, or a learner's file that is damaged."""
+
+
+class MissingExtraError(ManyHeadsError, ImportError):
+    """An optional package is not installed; the text names the extra that installs it."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manyheads.core.errors import DataError
+from manyheads.core.extras import require
 from manyheads.data.text import file_sha256
 
 REPOSITORY = "roneneldan/TinyStories"
@@ -82,6 +83,7 @@ def fetch(file: HubFile, *, tell: Callable[[str], object]) -> Path:
     Raises:
         DataError: as for `download_tinystories`.
     """
+    require("data", "huggingface-hub", purpose="TinyStories")
     tell(NOTICE)
     path = Path(_fetched(file))
     found = file_sha256(path)
@@ -94,13 +96,8 @@ def fetch(file: HubFile, *, tell: Callable[[str], object]) -> Path:
 
 
 def _fetched(file: HubFile) -> str:
-    try:
-        from huggingface_hub import hf_hub_download
-    except ImportError as error:
-        raise DataError(
-            f"data (TinyStories) needs the package huggingface_hub: install manyheads[data], "
-            f"or {_WITHOUT}"
-        ) from error
+    from huggingface_hub import hf_hub_download
+
     try:
         return hf_hub_download(REPOSITORY, file.name, repo_type="dataset", revision=REVISION)
     except Exception as error:  # the client passes on the errors of several network libraries

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import DataError
+from manyheads.core.extras import require
 
 STORY_END = "<|endoftext|>"
 """What stands between the stories of a plain text file.
@@ -157,14 +158,10 @@ def _story_of(path: Path, number: int, row: Any) -> str:  # noqa: ANN401 - free 
 
 
 def _parquet_stories(path: Path) -> Iterator[str]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise DataError(
-            f"data ({path}) is a Parquet file, which needs the package pyarrow: "
-            "install manyheads[data], or give a .jsonl or .txt file"
-        ) from error
+    require("data", "pyarrow", purpose=f"the Parquet file {path}")
+    import pyarrow
+    from pyarrow import parquet
+
     number = 0
     try:
         with parquet.ParquetFile(path) as file:

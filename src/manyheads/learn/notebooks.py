@@ -5,11 +5,11 @@ people can read and compare. Running them is left to Jupyter, and to the tests.
 """
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from manyheads.core.errors import LearnError
+from manyheads.core.extras import require
 from manyheads.core.files import reason_of, write_whole
 
 if TYPE_CHECKING:
@@ -62,12 +62,9 @@ def notebook_from_source(source: Path) -> "NotebookNode":
         source: a text in the percent format.
 
     Raises:
-        LearnError: jupytext is not installed.
+        MissingExtraError: jupytext is not installed.
     """
-    if find_spec("jupytext") is None:
-        raise LearnError(
-            'package (jupytext) is not installed: run pip install "manyheads[notebooks]"'
-        )
+    require("notebooks", "jupytext", purpose="writing notebooks")
     import jupytext
 
     text = source.read_text(encoding="utf-8")

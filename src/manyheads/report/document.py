@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from manyheads.worksheets.tables import Table
+from manyheads.core.tables import Table
 
 __all__ = [
     "Block",

@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from manyheads.core.tables import shortened
 from manyheads.report.document import Figure, Panel, Twin
 from manyheads.report.drawing import INK, MUTED, Drawing, series
 from manyheads.report.numbers import fixed, interval, listed, signed
 from manyheads.report.reading import ReportData, trace_of
 from manyheads.report.tables import curve_table, differences_table, of_runs
-from manyheads.worksheets.tables import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

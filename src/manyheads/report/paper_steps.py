@@ -5,6 +5,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
+from manyheads.core.tables import shortened
 from manyheads.report.paper_parts import Band, Cell, Grid, Heading, Part, Row, Words, on_paper
 from manyheads.worksheets.arithmetic import NEGATIVE_INFINITY, Number, decimal_of
 from manyheads.worksheets.display import fraction_text, given_text
@@ -12,7 +13,6 @@ from manyheads.worksheets.exact import is_blocked
 from manyheads.worksheets.sheet import Sequence, Sheet
 from manyheads.worksheets.solution import Solution
 from manyheads.worksheets.solution_text import feature_columns, head_title
-from manyheads.worksheets.tables import shortened
 
 _LONGEST_EXACT = 9
 _WORDS_A_COLUMN = 10

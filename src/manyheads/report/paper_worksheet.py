@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from manyheads.core.tables import Table
 from manyheads.report.paper_parts import Band, Cell, Grid, Heading, Row, Sheets, Words, on_paper
 from manyheads.report.paper_steps import scale_text, steps_of
 from manyheads.worksheets.library import Worksheet
 from manyheads.worksheets.sheet import Sequence as Sentence
 from manyheads.worksheets.sheet_text import tables_from_sheet
-from manyheads.worksheets.tables import Table
 
 _SAME = re.compile(r"^\s*(\d+) \1$")
 """A position and a token that is its number."""

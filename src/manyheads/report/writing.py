@@ -6,7 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from manyheads.core.errors import StudyError
+from manyheads.core.extras import require
+from manyheads.core.tables import text_from_table, wrapped
 from manyheads.report.cautions import cautions
 from manyheads.report.content import document_from_results
 from manyheads.report.document import Document
@@ -14,7 +15,6 @@ from manyheads.report.pages import FIGURES, html_from_document, markdown_from_do
 from manyheads.report.reading import ReportData, read_study
 from manyheads.report.tables import main_table, paired_table
 from manyheads.study.files import make_folder, write_bytes
-from manyheads.worksheets.tables import text_from_table, wrapped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,13 +91,8 @@ def report_from_folder(folder: Path) -> StudyReport:
         folder: the study's folder, with its `results.json`.
 
     Raises:
-        StudyError: there is none, it is damaged, or matplotlib or SciPy is not installed.
+        StudyError: there is none, or it is damaged.
+        MissingExtraError: the extra `study` is not installed.
     """
-    for module in ("matplotlib", "scipy"):
-        try:
-            __import__(module)
-        except ImportError as error:
-            raise StudyError(
-                f"{module} is not installed, and a report needs it: pip install 'manyheads[study]'"
-            ) from error
+    require("study", "matplotlib", "scipy", purpose="a study report")
     return StudyReport(results=read_study(folder))

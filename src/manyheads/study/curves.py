@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from manyheads.core.errors import StudyError
+from manyheads.core.extras import require
 from manyheads.study.events import Event, Report
 
 _CURVES = ("train_loss", "validation_loss", "learning_rate")
@@ -18,15 +18,11 @@ def curves_in(folder: Path) -> Iterator[Report]:
         folder: made when the first run tells something.
 
     Raises:
-        StudyError: TensorBoard is not installed.
+        MissingExtraError: TensorBoard is not installed.
     """
-    try:
-        from torch.utils.tensorboard.writer import SummaryWriter
-    except ImportError as error:
-        raise StudyError(
-            "tensorboard is not installed: pip install 'manyheads[tensorboard]', or leave "
-            "--tensorboard out"
-        ) from error
+    require("tensorboard", "tensorboard", purpose="--tensorboard")
+    from torch.utils.tensorboard.writer import SummaryWriter
+
     writers: dict[str, SummaryWriter] = {}
 
     def report(event: Event) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import StudyError
+from manyheads.core.extras import require
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -158,13 +159,10 @@ def _layout() -> tuple[int, int]:
 
 
 def _launched(machine: Machine, local: int, nodes: int) -> "Fabric":
-    try:
-        from lightning_fabric import Fabric
-    except ImportError as error:
-        raise StudyError(
-            f"device {machine.device} with {local * nodes} process(es) needs Lightning Fabric, "
-            "which is not installed: pip install 'manyheads[study]'"
-        ) from error
+    purpose = f"device {machine.device} with {local * nodes} process(es)"
+    require("study", "lightning-fabric", purpose=purpose)
+    from lightning_fabric import Fabric
+
     several = local * nodes > 1
     try:
         with _quiet_fabric():

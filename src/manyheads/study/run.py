@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import StudyError
+from manyheads.core.extras import require
 from manyheads.core.files import clear_parts
 from manyheads.data.windows import Corpus
 from manyheads.study.corpora import corpus_for, facts_of
@@ -52,16 +53,20 @@ def run_study(
         the results, or None where runs of the plan are left for another time or process.
 
     Raises:
+        MissingExtraError: the extra `study` is not installed.
         PlanError: no such plan, or not the one that `out` was begun with.
         DataError: the stories cannot be read.
         StudyError: the study cannot begin or go on; earlier results are unharmed.
         Stopped: Ctrl-C; everything is saved.
     """
+    require("study", "scipy", purpose="a study")
     chosen = plan if isinstance(plan, Plan) else plan_named(plan)
     chosen = chosen if seeds is None else chosen.with_seeds(tuple(seeds))
     wanted, folder = Machine(**machine), Path(out)
     file = None if data is None else Path(data)
     runs_wanted(Folder(path=folder, plan=chosen), only)
+    if not wanted.is_plain:
+        require("study", "lightning-fabric", purpose=f"a study on {wanted.device} devices")
     crew = join_crew(replace(wanted, devices=1) if wanted.needs_workers else wanted)
     report = report if crew.is_first else nothing
     corpus = corpus_for(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
-from manyheads.worksheets.tables import wrapped
+from manyheads.core.tables import wrapped
 
 
 @runtime_checkable

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+from manyheads.core.tables import Table, shortened, text_from_table, wrapped
 from manyheads.worksheets.arithmetic import ZERO, Number
 from manyheads.worksheets.display import given_text
 from manyheads.worksheets.sheet import Head, Prediction, Row, Sheet
-from manyheads.worksheets.tables import Table, shortened, text_from_table, wrapped
 
 
 def text_from_sheet(sheet: Sheet) -> str:

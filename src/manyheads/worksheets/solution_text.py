@@ -7,10 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from manyheads.core.tables import Table, html_from_tables, shortened, text_from_table, wrapped
 from manyheads.worksheets.arithmetic import float_of
 from manyheads.worksheets.display import fraction_text
 from manyheads.worksheets.sheet import Sheet
-from manyheads.worksheets.tables import Table, html_from_tables, shortened, text_from_table, wrapped
 
 _TOP_WORDS = 5
 _LONGEST = 10

@@ -5,11 +5,11 @@ import hashlib
 import io
 from collections.abc import Sequence
 from html import escape
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from manyheads.core.errors import LearnError
+from manyheads.core.extras import require
 from manyheads.core.files import reason_of, write_whole
 from manyheads.learn.cards.deck import Card
 
@@ -47,11 +47,7 @@ def write_deck(cards: Sequence[Card], out: Path, force: bool = False) -> None:
 
 
 def _package(cards: Sequence[Card]) -> bytes:
-    if find_spec("genanki") is None:
-        raise LearnError(
-            'genanki (not installed) writes .apkg files: pip install "manyheads[learn]", or '
-            "export to .txt"
-        )
+    require("learn", "genanki", purpose="an .apkg file")
     import genanki
 
     model = genanki.Model(

@@ -1,8 +1,8 @@
 """An exercise as text in 80 columns."""
 
+from manyheads.core.tables import wrapped
 from manyheads.learn.exercises.form import Exercise, Table
 from manyheads.worksheets.display import fraction_text
-from manyheads.worksheets.tables import wrapped
 
 _GAP = "  "
 
