@@ -109,7 +109,46 @@ def test_setup_refuses_an_interpreter_in_one_line(refused: str, said: str, check
 
 def test_check_names_an_option_that_it_does_not_know(checkout: Path) -> None:
     done = shell("scripts/check --quick", checkout)
-    assert (done.returncode, "(--quick)" in done.stderr) == (2, True)
+    assert (done.returncode, "unknown option --quick" in done.stderr) == (2, True)
+
+
+def tools(checkout: Path, **codes: str) -> None:
+    """Put stand-ins for the development tools into a checkout; each says its name by default."""
+    folder = checkout / ".venv/bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("ruff", "mypy", "lint-imports", "python"):
+        code = codes.get(name.replace("-", "_"), f"echo {name}")
+        (folder / name).write_text(f"#!/bin/sh\n{code}\n", encoding="utf-8")
+        (folder / name).chmod(0o755)
+
+
+def test_check_prints_the_summary_of_the_tests_last(checkout: Path) -> None:
+    tools(checkout, python='echo "$*"; sleep 1; echo "2 passed"')
+    done = shell("scripts/check --fast", checkout)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "2 passed"
+    assert "-m pytest -n 2 --dist worksteal -m not slow\n" in done.stdout
+
+
+@pytest.mark.parametrize("broken", ["ruff", "mypy", "lint_imports", "python"])
+def test_check_runs_every_step_and_names_those_that_fail(broken: str, checkout: Path) -> None:
+    tools(checkout, **{broken: "echo broken; exit 3"})
+    done = shell("scripts/check --fast", checkout)
+    assert done.returncode == 1
+    names = {"ruff", "mypy", "lint-imports", "python"} - {broken.replace("_", "-")}
+    assert names | {"broken"} <= set(done.stdout.split())
+    words = {"ruff": "lint (ruff)", "lint_imports": "import-linter", "python": "tests (pytest)"}
+    assert words.get(broken, broken) in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("option", "asked"),
+    [("--slow", "-m "), ("--cov", "-m not slow --cov"), ("--slow --cov", "-m  --cov")],
+)
+def test_check_chooses_tests_and_coverage(option: str, asked: str, checkout: Path) -> None:
+    tools(checkout, python='echo "$*"')
+    done = shell(f"scripts/check --fast {option}", checkout)
+    assert done.stdout.splitlines()[-1] == f"-m pytest -n 2 --dist worksteal {asked}"
 
 
 def test_chromium_is_a_failure_under_ci_and_a_skip_elsewhere(checkout: Path) -> None:

@@ -1,4 +1,4 @@
-"""Files have at most 300 lines, and functions at most 40 beside their docstring."""
+"""Files have at most 500 lines, and functions at most 40 beside their docstring."""
 
 import ast
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.house.sources import FunctionNode, functions, place, python_files, web_files
 
-MAX_FILE_LINES = 300
+MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 40
 
 PYTHON = python_files("src", "tests", "benchmarks", "scripts")
@@ -43,7 +43,7 @@ def long_functions(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PYTHON + web_files(), ids=lambda path: place(path, 1))
-def test_file_has_at_most_300_lines(path: Path) -> None:
+def test_file_has_at_most_500_lines(path: Path) -> None:
     assert not long_file(path)
 
 
@@ -52,10 +52,10 @@ def test_functions_have_at_most_40_lines(path: Path) -> None:
     assert not long_functions(path)
 
 
-def test_a_file_of_301_lines_is_found(tmp_path: Path) -> None:
+def test_a_file_of_501_lines_is_found(tmp_path: Path) -> None:
     sample = tmp_path / "sample.ts"
-    sample.write_text("x\n" * 301, encoding="utf-8")
-    assert "301 lines" in long_file(sample)[0]
+    sample.write_text("x\n" * 501, encoding="utf-8")
+    assert "501 lines" in long_file(sample)[0]
 
 
 def test_a_function_of_41_lines_is_found_and_one_of_40_is_not(tmp_path: Path) -> None:
