@@ -17,12 +17,15 @@ from torch import Tensor
 from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Problem
 from manyheads.faults.head_layout import HeadsCombined, HeadsRolled, Relayout
-from manyheads.faults.hiding import MaskAfterSoftmax
-from manyheads.faults.packing import _exchanged
-from manyheads.faults.projections import OtherWeights, _without_bias
-from manyheads.faults.scaling import OtherScale
-from manyheads.faults.softmax import SoftmaxOverAxis
-from manyheads.faults.unprojected import Unprojected, _transposed
+from manyheads.faults.masking import MaskAfterSoftmax
+from manyheads.faults.projections import (
+    OtherWeights,
+    Unprojected,
+    _exchanged,
+    _transposed,
+    _without_bias,
+)
+from manyheads.faults.softmax import OtherScale, SoftmaxOverAxis
 from manyheads.learn.exercises import Exercise
 from manyheads.worksheets.arithmetic import float_of
 from manyheads.worksheets.library import Worksheet

@@ -14,15 +14,18 @@ from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import GivenMask, Problem
 from manyheads.core.masks import causal_mask, window_mask
 from manyheads.core.shapes import repeat_kv
-from manyheads.faults.causality import OtherOrder, OtherWindow
 from manyheads.faults.head_layout import OneGroup, TiledGroups
-from manyheads.faults.hiding import (
+from manyheads.faults.masking import (
+    ChangedMasks,
     MaskAfterSoftmax,
+    OtherOrder,
+    OtherWindow,
     SoftlyHidden,
+    _ignored,
+    _inverted,
     _multiplied,
     _one_added_to_visible,
 )
-from manyheads.faults.masking import ChangedMasks, _ignored, _inverted
 from manyheads.learn.exercises import Exercise
 from manyheads.worksheets.arithmetic import float_of
 

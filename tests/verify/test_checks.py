@@ -8,11 +8,7 @@ from torch import Tensor, nn
 
 from manyheads.verify.calling import prepared
 from manyheads.verify.context import Context
-from manyheads.verify.exhibit_module import subject_named
-from manyheads.verify.exhibits import exhibits
-from manyheads.verify.exhibits_own import sound_module
 from manyheads.verify.findings import Finding, found
-from manyheads.verify.grid import CHECKS
 from manyheads.verify.problems import ProblemMaker
 from manyheads.verify.run import verify
 from manyheads.verify.subject import Subject
@@ -20,6 +16,10 @@ from tests.factories import annotations_unchecked
 from tests.verify.faulty_modules import Plain
 from tests.verify.faulty_positions import Cached
 from tests.verify.handmade import CACHED, PADDED, SEPARATE, STEPS, declared
+from tools.museum.examples import fault_examples
+from tools.museum.grid import CHECKS
+from tools.museum.module import subject_named
+from tools.museum.own import sound_module
 
 
 def findings(title: str, made: nn.Module, subject: Subject) -> list[Finding]:
@@ -47,8 +47,8 @@ NAMED = {
 
 @pytest.mark.parametrize("title", NAMED)
 def test_check_names_its_fault(title: str) -> None:
-    exhibit = exhibits()[NAMED[title]]
-    first = findings(title, exhibit.make(exhibit.subject), exhibit.subject)[0]
+    example = fault_examples()[NAMED[title]]
+    first = findings(title, example.make(example.subject), example.subject)[0]
     assert first.fault == NAMED[title]
     assert first.says
 

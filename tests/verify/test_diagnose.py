@@ -10,8 +10,8 @@ from torch import Tensor
 from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Problem
 from manyheads.faults import Variant
-from manyheads.faults.places import OtherRotary
-from manyheads.faults.scaling import OtherScale
+from manyheads.faults.positions import OtherRotary
+from manyheads.faults.softmax import OtherScale
 from manyheads.verify.context import RIGHT
 from manyheads.verify.diagnose import Observation, all_variants, fits, relative_gap
 from tests.factories import annotations_unchecked

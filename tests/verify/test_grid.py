@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from manyheads.faults import FAULT_KINDS
-from manyheads.verify.exhibit_module import subject_named
-from manyheads.verify.exhibits import exhibits
-from manyheads.verify.exhibits_own import sound_module
-from manyheads.verify.grid import CHECKS, Row, caught_by, page, row_of
-from manyheads.verify.popular import POPULAR, passes
 from tests.factories import annotations_unchecked
 from tests.house.sources import ROOT
+from tools.museum.examples import fault_examples
+from tools.museum.grid import CHECKS, Row, caught_by, page, row_of
+from tools.museum.module import subject_named
+from tools.museum.own import sound_module
+from tools.museum.popular import POPULAR, passes
 
 PAGE = ROOT / "docs" / "fault-grid.md"
 SAMPLE = (
@@ -91,5 +91,5 @@ def test_sound_module_is_caught_by_no_check(kind: str) -> None:
 
 @pytest.mark.parametrize("name", POPULAR)
 def test_each_popular_test_notices_some_fault_but_shape_only(name: str) -> None:
-    noticed = [f for f in SAMPLE if passes(name, exhibits()[f]) is False]
+    noticed = [f for f in SAMPLE if passes(name, fault_examples()[f]) is False]
     assert bool(noticed) == (name != "shape only")

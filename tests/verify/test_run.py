@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.faults import FAULT_KINDS
-from manyheads.verify.exhibit_module import SUBJECTS, subject_named
-from manyheads.verify.exhibits import exhibits
-from manyheads.verify.exhibits_own import sound_module
 from manyheads.verify.report import VerifyReport
 from manyheads.verify.run import verify
 from tests.factories import annotations_unchecked
 from tests.verify.faulty_modules import Plain
 from tests.verify.handmade import ASKED, FAULTY, PADDED, SEPARATE, SOUND, declared
+from tools.museum.examples import fault_examples
+from tools.museum.module import SUBJECTS, subject_named
+from tools.museum.own import sound_module
 
 
 def judged(made: Any, *declaration: dict[str, Any]) -> VerifyReport:
@@ -47,10 +47,10 @@ def test_right_form_of_the_same_code_is_sound(name: str) -> None:
 
 @pytest.mark.parametrize("fault", FAULT_KINDS)
 def test_exhibit_of_every_kind_is_named_first(fault: str) -> None:
-    exhibit = exhibits()[fault]
+    example = fault_examples()[fault]
     torch.manual_seed(0)
     with annotations_unchecked():
-        report = verify(exhibit.make(exhibit.subject), exhibit.subject)
+        report = verify(example.make(example.subject), example.subject)
     assert report.verdict == "faulty"
     assert report.findings[0].fault == fault, [(f.fault, f.says) for f in report.findings]
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.positions import rotate
 from manyheads.attention.problem import Problem, allowed_by_order
-from manyheads.faults.variant import Variant
+from manyheads.faults.catalogue import Variant
 
 
 class MissingEntry(Pipeline):
@@ -172,39 +172,62 @@ def _is_cached_rotary(p: Problem) -> bool:
     return bool(p.chunks) and p.rotary is not None
 
 
-_MISPLACED: tuple[tuple[str, str, Pipeline], ...] = (
-    ("cache-position", "entries after the first piece stored one slot too far", ShiftedSlots(1)),
-    ("cache-position", "entries after the first piece stored one slot too near", ShiftedSlots(-1)),
-    ("cache-position", "pieces stored at the number of the call", SlotsByCalls()),
-    ("cache-position", "one empty slot read behind the entries", EmptySlotsRead(0, 1)),
-    ("cache-entry-missing", "a cache that is never read", OnlyNewest()),
+_MISPLACED: tuple[tuple[str, str, str, Pipeline], ...] = (
+    (
+        "cache-position",
+        "shift:1",
+        "entries after the first piece stored one slot too far",
+        ShiftedSlots(1),
+    ),
+    (
+        "cache-position",
+        "shift:-1",
+        "entries after the first piece stored one slot too near",
+        ShiftedSlots(-1),
+    ),
+    ("cache-position", "call", "pieces stored at the number of the call", SlotsByCalls()),
+    ("cache-position", "one-empty", "one empty slot read behind the entries", EmptySlotsRead(0, 1)),
+    ("cache-entry-missing", "never-read", "a cache that is never read", OnlyNewest()),
 )
-_TURNED: tuple[tuple[str, str, Pipeline], ...] = (
-    ("rotary-offset", "new tokens turned from position zero again", RestartedAngles("qk")),
-    ("rotary-offset", "new queries turned from position zero again", RestartedAngles("q")),
-    ("rotary-offset", "new keys turned from position zero again", RestartedAngles("k")),
+_TURNED: tuple[tuple[str, str, str, Pipeline], ...] = (
+    (
+        "rotary-offset",
+        "new:qk",
+        "new tokens turned from position zero again",
+        RestartedAngles("qk"),
+    ),
+    ("rotary-offset", "new:q", "new queries turned from position zero again", RestartedAngles("q")),
+    ("rotary-offset", "new:k", "new keys turned from position zero again", RestartedAngles("k")),
     (
         "rotary-applied-twice",
+        "cache:stored",
         "cached keys turned again at every step",
         TurnedAgain(from_zero=False, stores_turned=True),
     ),
     (
         "rotary-applied-twice",
+        "cache:read",
         "cached keys turned a second time when they are read",
         TurnedAgain(from_zero=False, stores_turned=False),
     ),
 )
 
 
-def _missing() -> Iterator[tuple[str, str, Pipeline]]:
+def _missing() -> Iterator[tuple[str, str, str, Pipeline]]:
     for length in (8, 12, 16, 24, 32, 48, 64, 128):
         text = f"all {length} slots of a buffer read, empty ones too"
-        yield "cache-position", text, EmptySlotsRead(length, 0)
+        yield "cache-position", f"buffer:{length}", text, EmptySlotsRead(length, 0)
     for position, name in ((0, "first"), (-1, "last")):
         for is_zero, what in ((True, "zeros"), (False, "nothing")):
             for only_later in (True, False):
                 text = f"the {name} cached position missing and {what} read in its place"
-                yield "cache-entry-missing", text, MissingEntry(position, is_zero, only_later)
+                key = f"{name}:{what}{':later' if only_later else ''}"
+                yield (
+                    "cache-entry-missing",
+                    key,
+                    text,
+                    MissingEntry(position, is_zero, only_later),
+                )
 
 
 def variants() -> list[Variant]:
@@ -213,10 +236,11 @@ def variants() -> list[Variant]:
     return [
         Variant(
             fault=fault,
+            key=key,
             says=f"the output equals the formula with {text}",
             pipeline=pipeline,
             applies=applies,
         )
         for group, applies in ((plain, _is_cached), (_TURNED, _is_cached_rotary))
-        for fault, text, pipeline in group
+        for fault, key, text, pipeline in group
     ]

@@ -1,12 +1,15 @@
-"""Every known fault by its id: what it is and how to mend it, as `catalogue.toml` says.
+"""Every known fault by its id, as `catalogue.toml` declares it, and its variants.
 
 The steps that they change are in the families.
 """
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from manyheads.attention.pipeline import Pipeline
+from manyheads.attention.problem import Problem
 from manyheads.core.errors import ConfigError
 
 
@@ -19,7 +22,15 @@ class FaultKind:
     what: str
     """What the code does, in one sentence."""
     fix: str
-    """The line of remedy."""
+    """The remedy, in one line."""
+    wrong: str
+    """The lines of code that people write."""
+    right: str
+    """The lines of code that are meant."""
+    example: str
+    """Declaration of the example that tools/museum builds."""
+    variant: str | None = None
+    """Key of the variant that the example computes; None where it is built by hand."""
 
 
 def _read_table() -> dict[str, FaultKind]:
@@ -42,3 +53,28 @@ def fault_kind(fault_id: str) -> FaultKind:
             f"fault_id ({fault_id!r}) is not known: use one of {', '.join(FAULT_KINDS)}"
         )
     return FAULT_KINDS[fault_id]
+
+
+def always(problem: Problem) -> bool:
+    """Applies to every problem."""
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One reading of a fault that can be computed and compared with a stranger's numbers."""
+
+    fault: str
+    """The fault's id in the catalogue."""
+    key: str
+    """Its name among the variants of the fault; no two have the same."""
+    says: str
+    """One plain sentence: what the numbers equal."""
+    pipeline: Pipeline
+    """The changed steps."""
+    applies: Callable[[Problem], bool] = always
+    """Whether the reading makes sense for a problem."""
+    is_legal: bool = False
+    """Whether the outputs are those of sound attention with other weights."""
+    also: tuple[str, ...] = ()
+    """Other ids that this reading cannot be told from."""

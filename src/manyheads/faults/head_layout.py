@@ -11,7 +11,7 @@ from torch import Tensor
 
 from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Problem
-from manyheads.faults.variant import Variant
+from manyheads.faults.catalogue import Variant
 
 _AXES = "BHTd"
 _ORDERS = tuple("".join(order) for order in permutations(_AXES))
@@ -86,10 +86,15 @@ def _only(layout: str) -> Callable[[Problem], bool]:
 
 
 def _relayout(
-    layout: str, fault: str, says: str, pipeline: Relayout, is_legal: bool = False
+    layout: str, fault: str, key: str, says: str, pipeline: Relayout, is_legal: bool = False
 ) -> Variant:
     return Variant(
-        fault=fault, says=says, pipeline=pipeline, applies=_only(layout), is_legal=is_legal
+        fault=fault,
+        key=f"{layout}:{key}",
+        says=says,
+        pipeline=pipeline,
+        applies=_only(layout),
+        is_legal=is_legal,
     )
 
 
@@ -107,13 +112,15 @@ def _split_variants(layout: str) -> list[Variant]:
                 )
                 pipeline = Relayout((memory, read), None, names)
                 is_legal = fault == "head-order"
-                found.append(_relayout(layout, fault, says, pipeline, is_legal))
+                key = f"split:{names}:{memory}>{read}"
+                found.append(_relayout(layout, fault, key, says, pipeline, is_legal))
     return found
 
 
 def _merge_variants(layout: str) -> list[Variant]:
     found = []
-    for memory in ("BHTd", _MEMORY[layout], "HBTd", "BTdH", "BHdT", "TBHd", "TBdH"):
+    orders = ("BHTd", _MEMORY[layout], "HBTd", "BTdH", "BHdT", "TBHd", "TBdH")
+    for memory in dict.fromkeys(orders):
         for read in _ORDERS:
             if read == memory:
                 continue
@@ -123,7 +130,8 @@ def _merge_variants(layout: str) -> list[Variant]:
                 f"{_shape(memory)}, as {_shape(read)} when they are joined"
             )
             is_legal = fault == "head-order-at-concat"
-            found.append(_relayout(layout, fault, says, Relayout(None, (memory, read)), is_legal))
+            key, pipeline = f"merge:{memory}>{read}", Relayout(None, (memory, read))
+            found.append(_relayout(layout, fault, key, says, pipeline, is_legal))
     return found
 
 
@@ -145,11 +153,12 @@ def _both_variants(layout: str) -> list[Variant]:
             "way in and back on the way out: the two views cancel, the mixing between them stays"
         )
         pipeline = Relayout((memory, read), (read, memory))
-        found.append(_relayout(layout, fault, says, pipeline, fault == "head-order"))
+        key = f"both:{memory}>{read}"
+        found.append(_relayout(layout, fault, key, says, pipeline, fault == "head-order"))
         if read == "BHTd":
             says = f"the output equals that of viewing as {_shape(read)} on both sides"
             pipeline = Relayout((memory, read), (read, memory))
-            found.append(_relayout(layout, "view-on-both-sides", says, pipeline))
+            found.append(_relayout(layout, "view-on-both-sides", f"views:{read}", says, pipeline))
     return found
 
 
@@ -217,43 +226,49 @@ def _same_length(p: Problem) -> bool:
 
 def _combined_heads() -> list[Variant]:
     same = "the output equals that of"
-    rows: tuple[tuple[str, str, Pipeline], ...] = (
+    rows: tuple[tuple[str, str, str, Pipeline], ...] = (
         (
             "heads-averaged",
+            "mean",
             f"{same} averaging the heads and repeating the mean, instead of joining them",
             HeadsCombined(is_mean=True),
         ),
         (
             "heads-averaged",
+            "sum",
             f"{same} summing the heads and repeating the sum, instead of joining them",
             HeadsCombined(is_mean=False),
         ),
         (
             "head-order-at-concat",
+            "reversed",
             f"{same} joining the heads in reversed order",
             HeadsRolled(is_reversed=True),
         ),
         (
             "head-order-at-concat",
+            "rolled",
             f"{same} joining the heads with the last one first",
             HeadsRolled(is_reversed=False),
         ),
     )
     return [
-        Variant(fault=fault, says=says, pipeline=pipeline, is_legal=True)
-        for fault, says, pipeline in rows
+        Variant(fault=fault, key=key, says=says, pipeline=pipeline, is_legal=True)
+        for fault, key, says, pipeline in rows
     ]
 
 
 def _others() -> list[Variant]:
     over_heads = Variant(
         fault="attends-over-heads",
+        key="heads",
         says="the output equals that of attention between the heads inside each position",
         pipeline=AttendsOverHeads(),
         applies=_same_length,
     )
     tiled = Variant(
         fault="grouped-order",
+        key="tiled",
         says=(
             "the output equals that of query head h reading key/value head h mod G instead of h // "
             "(H / G)"
@@ -264,6 +279,7 @@ def _others() -> list[Variant]:
     )
     first = Variant(
         fault="grouped-order",
+        key="first",
         says="the output equals that of every query head reading the first key/value head",
         pipeline=OneGroup(),
         applies=_is_grouped,

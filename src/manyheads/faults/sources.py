@@ -7,7 +7,7 @@ from torch import Tensor
 
 from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Answer, Problem
-from manyheads.faults.variant import Variant
+from manyheads.faults.catalogue import Variant
 
 
 class FromOtherInput(Pipeline):
@@ -112,6 +112,7 @@ def variants() -> list[Variant]:
     found = [
         Variant(
             fault="batch-first-confusion",
+            key="batch",
             says="the output equals that of attention over the batch axis instead of the positions",
             pipeline=AttendsOverBatch(),
             applies=_has_swappable_batch,
@@ -121,6 +122,7 @@ def variants() -> list[Variant]:
         found.append(
             Variant(
                 fault=fault,
+                key=f"inputs:{source}",
                 says=f"the output equals the formula when {text}",
                 pipeline=FromOtherInput(source),
                 applies=_fits(source),
@@ -149,6 +151,7 @@ def _misviews() -> list[Variant]:
                 found.append(
                     Variant(
                         fault="view-used-as-transpose",
+                        key=f"input:{memory}>{read}:{text}",
                         says=says,
                         pipeline=pipeline,
                         applies=_is_plain_self,

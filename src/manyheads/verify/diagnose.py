@@ -12,20 +12,14 @@ from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Problem
 from manyheads.faults import (
     caching,
-    causality,
     head_layout,
-    hiding,
     masking,
-    packing,
-    places,
+    positions,
     projections,
-    scaling,
-    slopes,
     softmax,
     sources,
-    unprojected,
 )
-from manyheads.faults.variant import Variant
+from manyheads.faults.catalogue import Variant
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,20 +45,7 @@ class Fit:
 @cache
 def all_variants() -> tuple[Variant, ...]:
     """Every reading of every family, the likelier families first."""
-    families = (
-        head_layout,
-        sources,
-        projections,
-        packing,
-        unprojected,
-        masking,
-        causality,
-        hiding,
-        softmax,
-        places,
-        slopes,
-        caching,
-    )
+    families = (head_layout, sources, projections, masking, softmax, positions, caching)
     return tuple(variant for family in families for variant in family.variants())
 
 
@@ -124,7 +105,7 @@ def fits(failing: list[Observation], passing: list[Observation], tolerance: floa
         tolerance: largest relative difference that counts as equal.
     """
     order = sorted(failing, key=lambda o: o.output.numel())
-    candidates = [*scaling.variants_for(order[0].problem), *all_variants()]
+    candidates = [*softmax.scale_variants(order[0].problem), *all_variants()]
     found = [
         fit
         for variant in candidates
@@ -167,7 +148,9 @@ def _numeric_fits(
     for search in (_other_scale, _other_base, _other_fill):
         for fault, says, pipeline in search(first, tolerance):
             is_legal = fault == "scale"
-            variant = Variant(fault=fault, says=says, pipeline=pipeline, is_legal=is_legal)
+            variant = Variant(
+                fault=fault, key="fitted", says=says, pipeline=pipeline, is_legal=is_legal
+            )
             fit = _fit(variant, failing, passing, tolerance)
             if fit is not None:
                 yield fit
@@ -176,13 +159,13 @@ def _numeric_fits(
 def _other_scale(first: Observation, tolerance: float) -> Iterator[Reading]:
     declared = first.problem.scale or 1.0
     grid = [declared * 10 ** (i / 20 - 2) for i in range(81)]
-    value = _search(first, scaling.OtherScale, grid, tolerance)
+    value = _search(first, softmax.OtherScale, grid, tolerance)
     if value is not None:
         says = (
             f"scores are multiplied by {value:.6g} (divided by {1 / value:.5g}); declared is "
             f"{declared:.6g} (divided by {1 / declared:.5g})"
         )
-        yield "scale", says, scaling.OtherScale(value)
+        yield "scale", says, softmax.OtherScale(value)
 
 
 def _other_base(first: Observation, tolerance: float) -> Iterator[Reading]:
@@ -190,13 +173,13 @@ def _other_base(first: Observation, tolerance: float) -> Iterator[Reading]:
     if declared is None:
         return
     grid = [10 ** (i / 20) for i in range(10, 141)]
-    base = _search(first, lambda b: places.OtherRotary(base=b), grid, tolerance)
+    base = _search(first, lambda b: positions.OtherRotary(base=b), grid, tolerance)
     if base is not None:
         says = (
             f"the output equals the formula with the rotary base {base:.6g} instead of "
             f"{declared.base:g}"
         )
-        yield "", says, places.OtherRotary(base=base)
+        yield "", says, positions.OtherRotary(base=base)
 
 
 def _other_fill(first: Observation, tolerance: float) -> Iterator[Reading]:
@@ -212,7 +195,7 @@ def _other_fill(first: Observation, tolerance: float) -> Iterator[Reading]:
 
 
 def _filled(scope: str, value: float) -> Pipeline:
-    return hiding.SoftlyHidden(hiding.filled(value), scope)
+    return masking.SoftlyHidden(masking.filled(value), scope)
 
 
 def _search(

@@ -10,7 +10,7 @@ import torch
 from manyheads.attention.problem import Problem
 from manyheads.core.config import Rotary
 from manyheads.core.errors import ManyHeadsError
-from manyheads.faults.variant import Variant
+from manyheads.faults.catalogue import Variant
 from manyheads.verify.calling import Callee
 from manyheads.verify.context import relative_gap
 from manyheads.verify.diagnose import all_variants

@@ -12,7 +12,7 @@ from torch import Tensor
 from manyheads.attention.problem import Problem
 from manyheads.core.config import Rotary
 from manyheads.core.errors import ManyHeadsError
-from manyheads.faults.scaling import candidates
+from manyheads.faults.softmax import scale_candidates
 from manyheads.verify.calling import Callee
 from manyheads.verify.context import RIGHT, relative_gap
 from manyheads.verify.infer_names import GUESSES, Stranger
@@ -193,7 +193,7 @@ def _scales(
     found |= {
         f"{1 / value:.6g}, the inverse of a number that it holds": 1 / value for value in held
     }
-    return found | candidates(problem)
+    return found | scale_candidates(problem)
 
 
 def _gap(reading: Reading, weights: Located, subject: Subject, observed: list[Observed]) -> float:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from manyheads.attention.problem import GivenMask, Problem
-from manyheads.faults.variant import Variant
+from manyheads.faults.catalogue import Variant
 from manyheads.verify.calling import Callee
 from manyheads.verify.context import RIGHT, relative_gap
 from manyheads.verify.diagnose import all_variants

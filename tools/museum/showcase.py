@@ -1,4 +1,4 @@
-"""What a fault does to the numbers of a worksheet: each exhibit beside the sound module."""
+"""What a fault does to the numbers of a worksheet: each example beside the sound module."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.verify.calling import prepared
-from manyheads.verify.exhibit_module import FaultyAttention
-from manyheads.verify.exhibits import Exhibit
-from manyheads.verify.exhibits_own import load_heads, sound_module
-from manyheads.verify.popular import on_sheet, sheet_subject
 from manyheads.verify.subject import Subject
 from manyheads.worksheets.library import worksheet
 from manyheads.worksheets.tensors import input_from_sheet
+from tools.museum.examples import FaultExample
+from tools.museum.module import FaultyAttention
+from tools.museum.own import load_heads, sound_module
+from tools.museum.popular import on_sheet, sheet_subject
 
 SHEET = "three-heads"
 _PIECES = (2, 1, 1)
@@ -78,13 +78,13 @@ def _text(numbers: Tensor) -> str:
     return ", ".join(f"{float(n) + 0.0:.4g}" for n in exact)
 
 
-def _rows(sound: nn.Module, faulty: nn.Module, exhibit: Exhibit, x: Tensor) -> Shown | None:
+def _rows(sound: nn.Module, faulty: nn.Module, example: FaultExample, x: Tensor) -> Shown | None:
     """The last row of the first sample that differs, None where none does."""
-    is_dropped = "dropout" in exhibit.kind and exhibit.fault != "dropout-in-eval"
+    is_dropped = "dropout" in example.kind and example.fault != "dropout-in-eval"
     for module in (sound, faulty):
         module.train(is_dropped)
     with torch.no_grad():
-        right, wrong = (_output(module, exhibit.kind, x) for module in (sound, faulty))
+        right, wrong = (_output(module, example.kind, x) for module in (sound, faulty))
     differs = ~torch.isclose(right[0], wrong[0], rtol=1e-6, atol=1e-9).all(dim=-1)
     if not bool(differs.any()):
         return None
@@ -93,9 +93,9 @@ def _rows(sound: nn.Module, faulty: nn.Module, exhibit: Exhibit, x: Tensor) -> S
     what = f"output at position {first}"
     if is_dropped:
         what += ", in training with dropout 0.3 (the right one from the same seed)"
-    if "padding" in exhibit.kind:
-        what += ", all keys hidden" if "zero" in exhibit.kind else ", key 2 hidden"
-    if "cache" in exhibit.kind:
+    if "padding" in example.kind:
+        what += ", all keys hidden" if "zero" in example.kind else ", key 2 hidden"
+    if "cache" in example.kind:
         what += ", decoded in pieces"
     return Shown(what=what, before=_text(right[0, place, :6]), after=_text(wrong[0, place, :6]))
 
@@ -186,24 +186,24 @@ _PROBES: dict[str, tuple[str, Probe]] = {
 }
 
 
-def _on_sheet(exhibit: Exhibit) -> tuple[nn.Module, nn.Module, Tensor]:
+def _on_sheet(example: FaultExample) -> tuple[nn.Module, nn.Module, Tensor]:
     """Sound and faulty module with the worksheet's weights, and its sentence both ways."""
     sheet = worksheet(SHEET)
-    subject = sheet_subject(exhibit.subject, sheet)
-    if exhibit.subject.spec.scale is not None:
-        subject = subject.with_spec(scale=exhibit.subject.spec.scale)
-    if "asked" in exhibit.kind:
+    subject = sheet_subject(example.subject, sheet)
+    if example.subject.spec.scale is not None:
+        subject = subject.with_spec(scale=example.subject.spec.scale)
+    if "asked" in example.kind:
         subject = subject.with_spec(causal=None)
     x = input_from_sheet(sheet)
     sound, faulty = (
-        on_sheet(made, sheet) for made in (sound_module(subject), exhibit.make(subject))
+        on_sheet(made, sheet) for made in (sound_module(subject), example.make(subject))
     )
     return sound, faulty, torch.cat((x, x.flip(1)))
 
 
-def _on_random(exhibit: Exhibit) -> tuple[nn.Module, nn.Module, Tensor]:
-    subject: Subject = exhibit.subject
-    callee = prepared(exhibit.make(subject), subject)
+def _on_random(example: FaultExample) -> tuple[nn.Module, nn.Module, Tensor]:
+    subject: Subject = example.subject
+    callee = prepared(example.make(subject), subject)
     located, faulty = callee.located(), callee.module
     assert faulty is not None and located is not None and located.heads is not None
     sound = sound_module(subject).double()
@@ -213,31 +213,31 @@ def _on_random(exhibit: Exhibit) -> tuple[nn.Module, nn.Module, Tensor]:
     return sound, faulty, x
 
 
-def shown(exhibit: Exhibit) -> tuple[bool, Shown]:
-    """What an exhibit does to numbers.
+def shown(example: FaultExample) -> tuple[bool, Shown]:
+    """What an example does to numbers.
 
     Returns:
         Whether the worksheet shows it, and a quantity before and after; where the worksheet
         cannot show it, of random weights.
     """
-    sound, faulty, x = _on_sheet(exhibit)
-    if exhibit.fault in _PROBES:
-        what, probe = _PROBES[exhibit.fault]
+    sound, faulty, x = _on_sheet(example)
+    if example.fault in _PROBES:
+        what, probe = _PROBES[example.fault]
         return True, Shown(what=what, before=probe(sound, x), after=probe(faulty, x))
-    found = _rows(sound, faulty, exhibit, x)
+    found = _rows(sound, faulty, example, x)
     if found is not None:
         return True, found
-    sound, faulty, x = _on_random(exhibit)
-    found = _rows(sound, faulty, exhibit, x)
-    assert found is not None, exhibit.fault
+    sound, faulty, x = _on_random(example)
+    found = _rows(sound, faulty, example, x)
+    assert found is not None, example.fault
     return False, found
 
 
-def spoiled_gradients(exhibit: Exhibit) -> dict[str, str]:
+def spoiled_gradients(example: FaultExample) -> dict[str, str]:
     """Weights that training cannot move as it should, with "no" or "a NaN" for a gradient."""
-    _, faulty, x = _on_random(exhibit)
+    _, faulty, x = _on_random(example)
     faulty.train()
-    _output(faulty, exhibit.kind, x).square().sum().backward()
+    _output(faulty, example.kind, x).square().sum().backward()
     found = {}
     for name, parameter in faulty.named_parameters():
         if name.endswith("weight"):

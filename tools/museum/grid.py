@@ -1,15 +1,12 @@
-"""The judge is judged: which check catches which fault, and which faults popular tests let through.
+"""Which check finds which fault, and which faults popular tests miss.
 
-Every exhibit is put to every check alone, so that a fault which one check finds first is still seen
-by the others. `python -m manyheads.verify.grid docs/fault-grid.md` writes the page.
+Every check runs alone on every example, so that a fault which one check finds first is still seen
+by the others.
 """
 
-import sys
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-import torch
 from torch import nn
 
 from manyheads.verify.calling import prepared
@@ -17,12 +14,12 @@ from manyheads.verify.checks.behaviour import dependence
 from manyheads.verify.checks.parity import check_values
 from manyheads.verify.checks.weights import check_returned_weights
 from manyheads.verify.context import Check, Context
-from manyheads.verify.exhibits import exhibits
 from manyheads.verify.findings import found
-from manyheads.verify.popular import POPULAR, passes
 from manyheads.verify.problems import ProblemMaker
 from manyheads.verify.run import FIRST, LATER
 from manyheads.verify.subject import Subject
+from tools.museum.examples import fault_examples
+from tools.museum.popular import POPULAR, passes
 
 
 def _values(ctx: Context) -> None:
@@ -90,7 +87,7 @@ class Row:
     fault: str
     """Its id."""
     kind: str
-    """How its exhibit is declared."""
+    """How its example is declared."""
     caught: tuple[str, ...]
     """Titles of the checks that find it."""
     let_through: tuple[str, ...]
@@ -101,14 +98,14 @@ class Row:
 
 @cache
 def row_of(fault: str) -> Row:
-    """Put one exhibit to every check and to every popular test."""
-    exhibit = exhibits()[fault]
-    subject = exhibit.subject
-    judged = {name: passes(name, exhibit) for name in POPULAR}
+    """Put one example to every check and to every popular test."""
+    example = fault_examples()[fault]
+    subject = example.subject
+    judged = {name: passes(name, example) for name in POPULAR}
     return Row(
         fault=fault,
-        kind=exhibit.kind,
-        caught=caught_by(exhibit.make(subject), subject),
+        kind=example.kind,
+        caught=caught_by(example.make(subject), subject),
         let_through=tuple(name for name, passed in judged.items() if passed),
         not_asked=tuple(name for name, passed in judged.items() if passed is None),
     )
@@ -116,23 +113,25 @@ def row_of(fault: str) -> Row:
 
 def grid() -> tuple[Row, ...]:
     """A row for every fault in the catalogue."""
-    return tuple(row_of(fault) for fault in exhibits())
+    return tuple(row_of(fault) for fault in fault_examples())
 
 
-_INTRO = """# Which check catches which fault
+_INTRO = """# Which check finds which fault
 
-This page is written by `python -m manyheads.verify.grid docs/fault-grid.md`, and a test fails when
-it is out of date. Each fault of the catalogue stands as one small module with random weights and
-biases; every check of `manyheads check` is put to it **alone**. A dot means that it finds an error.
+Each fault of the catalogue is built as one small module with random weights and biases. Every
+check of `manyheads check` is then run **alone** on that module. A dot means that the check reports
+an error.
 [The museum](museum.md) shows what each fault looks like.
+
+`python -m tools.museum.pages docs` writes this page, and a test fails when it is out of date.
 """
 
-_POPULAR_INTRO = """## What popular tests let through
+_POPULAR_INTRO = """## What popular tests miss
 
-Seven tests that people write for attention, put to the same modules. **passes** means that the test
-is content though the fault is there; a dash means that even a sound module of that declaration
-could not be put to the test (a worksheet has no rotary positions, for one). Worksheets are solved
-in one plain call, as a test would do it: without padding, in one piece, in evaluation mode.
+The same modules, tested with seven tests that people often write for attention. **passes** means
+that the test passes although the fault is present. A dash means that the test does not apply: a
+correct module with this declaration fails it too (a worksheet has no rotary positions, say).
+Worksheets are solved in one plain call, in evaluation mode, without padding and without a cache.
 """
 
 
@@ -169,8 +168,3 @@ def page() -> str:
     """The page docs/fault-grid.md."""
     rows = grid()
     return "\n".join((_INTRO, _checks_table(rows), _POPULAR_INTRO, _popular_table(rows)))
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)  # small sums: more threads only wait for each other
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

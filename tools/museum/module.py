@@ -1,4 +1,4 @@
-"""The module that exhibits are made of, and the ways in which they are declared."""
+"""The module that examples are made of, and the ways in which they are declared."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -54,7 +54,7 @@ SUBJECTS: dict[str, dict[str, Any]] = {
         }
     },
 }
-"""How exhibits are declared, by a short name: what differs from self-attention of width 12."""
+"""How examples are declared, by a short name: what differs from self-attention of width 12."""
 
 
 def subject_named(name: str) -> Subject:
@@ -62,7 +62,7 @@ def subject_named(name: str) -> Subject:
     given = SUBJECTS[name]
     return subject_from_dict(
         {
-            "target": "exhibit:Exhibit",
+            "target": "example:FaultExample",
             "build": {"kwargs": {}},
             "spec": {**_SPEC, **given.get("spec", {})},
             "call": {"form": "self", "layout": "BTE", "returns": "out", **given.get("call", {})},

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.verify.calling import prepared, read_answer
-from manyheads.verify.exhibit_module import FaultyAttention
-from manyheads.verify.exhibits import Exhibit
-from manyheads.verify.exhibits_own import load_heads, sound_module
 from manyheads.verify.subject import Subject
 from manyheads.worksheets.arithmetic import float_of
 from manyheads.worksheets.library import worksheet
 from manyheads.worksheets.sheet import Sheet
 from manyheads.worksheets.tensors import input_from_sheet, trace_from_sheet, weights_from_sheet
+from tools.museum.examples import FaultExample
+from tools.museum.module import FaultyAttention
+from tools.museum.own import load_heads, sound_module
 
 _CLOSE = 1e-9
 
@@ -90,9 +90,9 @@ POPULAR: tuple[str, ...] = (*_TESTS, *WORKSHEETS)
 """Names of the popular tests."""
 
 
-def _pair(exhibit: Exhibit, subject: Subject) -> tuple[nn.Module, nn.Module]:
+def _pair(example: FaultExample, subject: Subject) -> tuple[nn.Module, nn.Module]:
     """The faulty module and a sound one with the same random weights, in float64."""
-    callee = prepared(exhibit.make(subject), subject)
+    callee = prepared(example.make(subject), subject)
     located, module = callee.located(), callee.module
     assert module is not None and located is not None and located.heads is not None
     sound = sound_module(subject).double()
@@ -131,26 +131,26 @@ def _solves(module: nn.Module, subject: Subject, sheet: Sheet) -> bool:
     return have.shape == want.shape and bool(((have - want).abs() < _CLOSE).all())
 
 
-def _passes_sheet(name: str, exhibit: Exhibit) -> bool | None:
+def _passes_sheet(name: str, example: FaultExample) -> bool | None:
     sheet = worksheet(name)
-    subject = sheet_subject(exhibit.subject, sheet)
+    subject = sheet_subject(example.subject, sheet)
     if not _solves(on_sheet(sound_module(subject), sheet), subject, sheet):
         return None
-    return _solves(on_sheet(exhibit.make(subject), sheet), subject, sheet)
+    return _solves(on_sheet(example.make(subject), sheet), subject, sheet)
 
 
-def passes(name: str, exhibit: Exhibit) -> bool | None:
+def passes(name: str, example: FaultExample) -> bool | None:
     """Whether a popular test is content with a faulty module; None where it can't be asked.
 
     Args:
         name: one of POPULAR.
-        exhibit: the fault.
+        example: the fault.
     """
     try:
         if name in WORKSHEETS:
-            return _passes_sheet(name, exhibit)
-        subject = _asked(name, exhibit.subject)
-        module, sound = _pair(exhibit, subject)
+            return _passes_sheet(name, example)
+        subject = _asked(name, example.subject)
+        module, sound = _pair(example, subject)
         if not _TESTS[name](sound, sound, subject):
             return None
         return _TESTS[name](module, sound, subject)

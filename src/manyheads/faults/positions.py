@@ -10,7 +10,7 @@ from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.positions import rotary_angles, rotate
 from manyheads.attention.problem import Problem
 from manyheads.core.config import Rotary
-from manyheads.faults.variant import Variant
+from manyheads.faults.catalogue import Variant
 
 
 class OtherRotary(Pipeline):
@@ -197,60 +197,149 @@ def _rotary_applies(pipeline: Pipeline) -> Callable[[Problem], bool]:
     return _fully_rotary if isinstance(pipeline, MixedTable | TurnsJoined) else _has_rotary
 
 
-_ROTARY: tuple[tuple[str, str, Pipeline], ...] = (
+_ROTARY: tuple[tuple[str, str, str, Pipeline], ...] = (
     (
         "rotary-pairing",
+        "pairing",
         "channels paired for rotation in the other way",
         OtherRotary(flips=True),
     ),
-    ("rotary-keys-missing", "only the queries turned", OneSided("q")),
-    ("rotary-keys-missing", "only the keys turned", OneSided("k")),
+    ("rotary-keys-missing", "q", "only the queries turned", OneSided("q")),
+    ("rotary-keys-missing", "k", "only the keys turned", OneSided("k")),
     (
         "rotary-axis",
+        "heads",
         "the rotary angle following the head index instead of the position",
         TurnsAlongHeads(),
     ),
     (
         "rotary-axis",
+        "samples",
         "the rotary angle following the sample instead of the position",
         TurnsAlongBatch(),
     ),
     (
         "rotary-axis",
+        "joined",
         "the joined rows turned before they are split into heads",
         TurnsJoined(),
     ),
     (
         "rotary-not-a-rotation",
+        "interleaved>half",
         "an angle table for neighbouring pairs applied to halves",
         MixedTable("interleaved", "half"),
     ),
     (
         "rotary-not-a-rotation",
+        "half>interleaved",
         "an angle table for halves applied to neighbouring pairs",
         MixedTable("half", "interleaved"),
     ),
-    ("rotary-offset", "the queries turned from position zero", ShiftedPositions(None, 0)),
-    ("rotary-offset", "the queries turned one position too far", ShiftedPositions(1, 0)),
-    ("rotary-offset", "the keys turned one position too far", ShiftedPositions(0, 1)),
-    ("rotary-applied-twice", "the values turned as well", TurnsValues()),
-    ("rotary-applied-twice", "the keys turned twice", TurnedTwice("k")),
-    ("rotary-applied-twice", "queries and keys turned twice", TurnedTwice("qk")),
-    ("rotary-applied-twice", "the queries turned twice", TurnedTwice("q")),
-    ("rotary-not-a-rotation", "a rotation that lost its minus sign", WithoutMinus()),
+    ("rotary-offset", "q:zero", "the queries turned from position zero", ShiftedPositions(None, 0)),
+    ("rotary-offset", "q:1", "the queries turned one position too far", ShiftedPositions(1, 0)),
+    ("rotary-offset", "k:1", "the keys turned one position too far", ShiftedPositions(0, 1)),
+    ("rotary-applied-twice", "values", "the values turned as well", TurnsValues()),
+    ("rotary-applied-twice", "k", "the keys turned twice", TurnedTwice("k")),
+    ("rotary-applied-twice", "qk", "queries and keys turned twice", TurnedTwice("qk")),
+    ("rotary-applied-twice", "q", "the queries turned twice", TurnedTwice("q")),
+    ("rotary-not-a-rotation", "no-minus", "a rotation that lost its minus sign", WithoutMinus()),
 )
 
 
-def variants() -> list[Variant]:
+def _rotary() -> list[Variant]:
     """All readings of this family."""
     found = [
         Variant(
             fault=fault,
+            key=key,
             says=f"the output equals the formula with {text}",
             pipeline=pipeline,
             applies=_rotary_applies(pipeline),
             is_legal=fault == "rotary-pairing",
         )
-        for fault, text, pipeline in _ROTARY
+        for fault, key, text, pipeline in _ROTARY
     ]
     return found
+
+
+class OtherSlopes(Pipeline):
+    """Other slopes, or another sign, of the linear bias."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def slopes(self, heads: int) -> list[float]:
+        """The slopes that the fault uses."""
+        power = 1 << (heads.bit_length() - 1)
+        upper = power if power == heads else 2 * power
+        made = {
+            "from 2^0": [2.0 ** (-8.0 * h / heads) for h in range(heads)],
+            "by H": [2.0 ** (-8.0 * (h + 1) / heads) for h in range(heads)],
+            "by the next higher power": [2.0 ** (-8.0 * (h + 1) / upper) for h in range(heads)],
+            "by the next higher power, from 2^0": [2.0 ** (-8.0 * h / upper) for h in range(heads)],
+            "by the next lower power": [2.0 ** (-8.0 * (h + 1) / power) for h in range(heads)],
+            "1 / 2^(h + 1)": [2.0 ** -(h + 1) for h in range(heads)],
+            "1 / 2^h": [2.0**-h for h in range(heads)],
+            "without the 8": [2.0 ** (-(h + 1) / heads) for h in range(heads)],
+            "of 2^-4": [2.0 ** (-4.0 * (h + 1) / heads) for h in range(heads)],
+            "of 2^-16": [2.0 ** (-16.0 * (h + 1) / heads) for h in range(heads)],
+            "all equal to 1": [1.0] * heads,
+        }
+        return made[self.kind]
+
+    def add_bias(self, p: Problem, scores: Tensor) -> Tensor:
+        """The bias as the fault has it."""
+        if p.slopes is None:
+            return scores
+        right = list(p.slopes)
+        special = {
+            "reversed": right[::-1],
+            "positive": [-s for s in right],
+            "for one head": right[:1] * len(right),
+        }
+        slopes = special[self.kind] if self.kind in special else self.slopes(p.num_heads)
+        return super().add_bias(replace(p, slopes=tuple(slopes)), scores)
+
+
+def _has_slopes(p: Problem) -> bool:
+    return p.slopes is not None
+
+
+_SLOPES = (
+    "from 2^0",
+    "by H",
+    "by the next higher power",
+    "by the next higher power, from 2^0",
+    "by the next lower power",
+    "1 / 2^(h + 1)",
+    "1 / 2^h",
+    "without the 8",
+    "of 2^-4",
+    "of 2^-16",
+    "all equal to 1",
+    "reversed",
+    "positive",
+    "for one head",
+)
+
+
+def _slopes() -> list[Variant]:
+    """All readings of this family."""
+    found = []
+    for kind in _SLOPES:
+        found.append(
+            Variant(
+                fault="linear-bias-slopes",
+                key=kind,
+                says=f"the output equals the formula with slopes {kind}",
+                pipeline=OtherSlopes(kind),
+                applies=_has_slopes,
+            )
+        )
+    return found
+
+
+def variants() -> list[Variant]:
+    """All variants of this family, the likelier first."""
+    return [*_rotary(), *_slopes()]

@@ -1,4 +1,4 @@
-"""Exhibits whose fault lies beside the sum: state, memory, precision, gradients."""
+"""FaultExamples whose fault lies beside the sum: state, memory, precision, gradients."""
 
 from dataclasses import replace
 from functools import partial
@@ -10,19 +10,100 @@ from torch import Tensor, nn
 from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Answer, GivenMask, Problem
 from manyheads.core.weights import HeadWeights
-from manyheads.verify.exhibit_module import FaultyAttention, Maker
-from manyheads.verify.exhibits_dropout import (
-    Dropping,
-    DropsAlways,
-    DropsAndRenormalises,
-    DropsOutputs,
-    DropsScores,
-    DropsWithoutRescaling,
-    ReturnsDropped,
-    dropping,
-)
+from manyheads.faults.softmax import OtherScale
 from manyheads.verify.subject import Subject
 from manyheads.verify.weight_reader import attribute
+from tools.museum.module import FaultyAttention, Maker
+
+
+class Dropping(Pipeline):
+    """Weights dropped in training, rightly; faults override one step."""
+
+    is_training = False
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    def drop(self, x: Tensor) -> Tensor:
+        """Zero a share of the numbers and divide the others by what is kept."""
+        return nn.functional.dropout(x, self.rate, self.is_training)
+
+    def weigh(self, p: Problem, weights: Tensor, v: Tensor) -> Tensor:
+        """Weighted sums with dropped weights."""
+        return super().weigh(p, self.drop(weights), v)
+
+
+class DropsScores(Dropping):
+    """Scores are dropped instead of weights."""
+
+    def hide(self, p: Problem, scores: Tensor, allowed: Tensor) -> Tensor:
+        """Drop before the softmax."""
+        return Pipeline.hide(self, p, self.drop(scores), allowed)
+
+    def weigh(self, p: Problem, weights: Tensor, v: Tensor) -> Tensor:
+        """Drop nothing here."""
+        return weights @ v
+
+
+class DropsAlways(Dropping):
+    """In evaluation too."""
+
+    def drop(self, x: Tensor) -> Tensor:
+        """Whatever the mode."""
+        return nn.functional.dropout(x, self.rate, True)
+
+
+class DropsWithoutRescaling(Dropping):
+    """Kept weights stay as they are."""
+
+    def drop(self, x: Tensor) -> Tensor:
+        """Zero a share of the numbers."""
+        return x * (torch.rand_like(x) >= self.rate) if self.is_training else x
+
+
+class DropsAndRenormalises(Dropping):
+    """Rows sum to one again after dropout."""
+
+    def drop(self, x: Tensor) -> Tensor:
+        """Divide by the sum of what is kept."""
+        kept = super().drop(x)
+        return kept / kept.sum(dim=-1, keepdim=True).clamp_min(1e-9) if self.is_training else kept
+
+
+class DropsOutputs(Dropping):
+    """Channels of the weighted sum are dropped."""
+
+    def weigh(self, p: Problem, weights: Tensor, v: Tensor) -> Tensor:
+        """Drop after the values."""
+        return self.drop(weights @ v)
+
+
+class ReturnsDropped(Dropping):
+    """The dropped weights are returned."""
+
+    def attend(
+        self, p: Problem, q: Tensor, k: Tensor, v: Tensor, start: int
+    ) -> tuple[Tensor, Tensor]:
+        """Draw once, use and return."""
+        _, weights = Pipeline.attend(self, p, q, k, v, start)
+        dropped = self.drop(weights)
+        return dropped @ self.group(p, v), dropped
+
+
+class DroppingAttention(FaultyAttention):
+    """Tells its pipeline which mode it is in."""
+
+    def answer(self, problem: Problem) -> Answer:
+        """Run the steps in the module's mode."""
+        assert isinstance(self.pipeline, Dropping)
+        self.pipeline.is_training = self.training
+        return super().answer(problem)
+
+
+def dropping(pipeline: type[Dropping], subject: Subject) -> nn.Module:
+    """A module that drops by this pipeline, at the declared rate."""
+    assert subject.spec.dropout is not None
+    return DroppingAttention(subject, pipeline(subject.spec.dropout))
 
 
 class TurnsInFloat32(Pipeline):
@@ -203,7 +284,7 @@ def sound_module(subject: Subject) -> nn.Module:
 
 
 def load_heads(module: nn.Module, weights: HeadWeights) -> None:
-    """Copy per-head matrices into an exhibit, however it stores them; biases they lack are zero."""
+    """Copy per-head matrices into an example, however it stores them; biases they lack are zero."""
     rows: dict[str, tuple[Tensor, Tensor]] = {}
     for name in "qkv":
         weight, bias = getattr(weights, f"w_{name}"), getattr(weights, f"b_{name}")
@@ -231,33 +312,32 @@ def _copy(layer: Any, weight: Tensor, bias: Tensor) -> None:  # noqa: ANN401 - a
     layer.bias.copy_(bias)
 
 
-OWN: dict[str, tuple[str, Maker]] = {
-    "dropout-before-softmax": ("dropout", partial(dropping, DropsScores)),
-    "dropout-in-eval": ("dropout", partial(dropping, DropsAlways)),
-    "dropout-not-rescaled": ("dropout", partial(dropping, DropsWithoutRescaling)),
-    "dropout-renormalised": ("dropout", partial(dropping, DropsAndRenormalises)),
-    "dropout-wrong-tensor": ("dropout", partial(dropping, DropsOutputs)),
-    "returned-weights": ("dropout, weights", partial(dropping, ReturnsDropped)),
-    "dtype-mismatch": ("rotary", partial(_piped, TurnsInFloat32)),
-    "fully-masked-row": ("padding, zero", partial(_piped, EmptyRowsUndefined)),
-    "gradient-cut": ("self", partial(_piped, KeysDetached)),
-    "half-overflow": ("float32 inside", partial(_piped, Pipeline)),
-    "low-precision": ("self", partial(_piped, SumsInTheInputType)),
-    "mask-value-in-half": ("padding", partial(_piped, HidesByBillion)),
-    "input-mutated": ("self", partial(_plain, EditsInput)),
-    "mask-mutated": ("blocked, asked", partial(_plain, EditsMask)),
-    "mask-lost-on-path": ("padding, paths", partial(_plain, LosesMask)),
-    "scale-option-ignored": ("scale", partial(_plain, LosesScale)),
-    "shape-at-size-one": ("self", partial(_plain, Squeezes)),
-    "strides-ignored": ("self", partial(_plain, ReadsMemory)),
-    "state-mutated": ("self", partial(_plain, Sharpens)),
-    "heads-share-parameters": (
-        "one layer a head",
-        partial(HeadByHead, is_registered=True, is_shared=True),
-    ),
-    "unregistered-parameters": (
-        "one layer a head",
-        partial(HeadByHead, is_registered=False, is_shared=False),
-    ),
+def _by_model_width(subject: Subject) -> nn.Module:
+    return FaultyAttention(subject, OtherScale(subject.spec.width**-0.5))
+
+
+OWN: dict[str, Maker] = {
+    "scale": _by_model_width,
+    "dropout-before-softmax": partial(dropping, DropsScores),
+    "dropout-in-eval": partial(dropping, DropsAlways),
+    "dropout-not-rescaled": partial(dropping, DropsWithoutRescaling),
+    "dropout-renormalised": partial(dropping, DropsAndRenormalises),
+    "dropout-wrong-tensor": partial(dropping, DropsOutputs),
+    "returned-weights": partial(dropping, ReturnsDropped),
+    "dtype-mismatch": partial(_piped, TurnsInFloat32),
+    "fully-masked-row": partial(_piped, EmptyRowsUndefined),
+    "gradient-cut": partial(_piped, KeysDetached),
+    "half-overflow": partial(_piped, Pipeline),
+    "low-precision": partial(_piped, SumsInTheInputType),
+    "mask-value-in-half": partial(_piped, HidesByBillion),
+    "input-mutated": partial(_plain, EditsInput),
+    "mask-mutated": partial(_plain, EditsMask),
+    "mask-lost-on-path": partial(_plain, LosesMask),
+    "scale-option-ignored": partial(_plain, LosesScale),
+    "shape-at-size-one": partial(_plain, Squeezes),
+    "strides-ignored": partial(_plain, ReadsMemory),
+    "state-mutated": partial(_plain, Sharpens),
+    "heads-share-parameters": partial(HeadByHead, is_registered=True, is_shared=True),
+    "unregistered-parameters": partial(HeadByHead, is_registered=False, is_shared=False),
 }
-"""Declaration and builder by fault."""
+"""Builder by fault, where no variant of the diagnosis computes it."""
