@@ -22,7 +22,7 @@ run:
 
 test:
 	@scripts/setup test
-	@scripts/page
+	@scripts/page --tests
 	@scripts/chromium >/dev/null
 	@scripts/check
 

@@ -485,30 +485,6 @@ panels[0].legend()
 plt.show()
 
 # %% [markdown]
-# The page is written from the same file. What it shows of this study is made here by the
-# same function, and compared number by number.
-
-# %%
-from manyheads.report.cautions import cautions
-from manyheads.report.reading import read_study
-from manyheads.web.study import shipped_studies, study_part
-
-folder = next(path for path in shipped_studies() if path.name == "three-models")
-read = read_study(folder)
-shown = study_part(read.document, cautions(read))
-for name in names:
-    for moment in ("mean", "sd"):
-        on_page = shown["aggregate"][name]["test_loss"][moment]
-        again = tests[name].mean() if moment == "mean" else tests[name].std(ddof=1)
-        np.testing.assert_allclose(on_page, again, rtol=1e-9)
-on_page = {(run["model"], run["seed"]): run["test_loss"] for run in shown["runs"]}
-for name in names:
-    assert [on_page[name, seed] for seed in seeds] == tests[name].tolist()
-for ours, theirs in zip(results.paired, shown["paired"], strict=True):
-    assert {key: ours[key] for key in theirs} == theirs
-print(f"{len(on_page)} runs and {len(shown['paired'])} differences, as on the page")
-
-# %% [markdown]
 # ## 7 What the numbers do not show
 #
 # How far can so few seeds be trusted? Draw three differences around a known mean, many

@@ -25,8 +25,9 @@ from manyheads.models.attention_lm import AttentionLM
 from manyheads.models.config import ModelConfig
 from manyheads.models.generation import generate
 from manyheads.models.special_ids import EOS_ID
-from manyheads.web.models import SHIPPED, model_files, page_index, script_twins
+from manyheads.web.models import SHIPPED, model_files, script_twins
 from tests.web.tokenizer_fixtures import tokenizer_cases
+from tools.page.models import page_index
 
 V = 4000
 KINDS: dict[str, dict[str, Any]] = {

@@ -13,10 +13,10 @@ from torch.nn import functional as F
 from manyheads.checkpoints.shipped import load_shipped
 from manyheads.data.tokens import WordTokenizer
 from manyheads.models.attention_lm import AttentionLM
-from manyheads.web.models import SHIPPED, page_index
-from manyheads.web.onnx_files import write_onnx_files
+from manyheads.web.models import SHIPPED
 from manyheads.web.site import write_site
 from tests.web.model_fixtures import grids_of, losses_of, switched_logits, write_shipped
+from tools.page.models import page_index, write_onnx_files
 
 NAME = re.compile(r"([\w-]+):(\w+?)(_change)?((?:\[[\w-]+\])*)")
 COLLECT_ASKED = """() => {

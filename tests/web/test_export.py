@@ -1,20 +1,23 @@
 """The page's numbers are the worksheets' numbers."""
 
 import json
-import subprocess
-import sys
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from manyheads.core.errors import ConfigError
-from manyheads.web.export import main, page_data, write_page_data
 from manyheads.worksheets.arithmetic import float_of
 from manyheads.worksheets.library import worksheet, worksheet_names
 from manyheads.worksheets.numbers import parse_number
+from tools.page import __main__ as module
+from tools.page.__main__ import DATA as DOCUMENTS
+from tools.page.__main__ import main, write_all
+from tools.page.worksheets import worksheets_data
+from tools.page_fixtures.__main__ import FIXTURES
 
-DATA = page_data()
+DATA = worksheets_data()
 
 
 def pairs(values: Any, exact: Any) -> list[tuple[float, str | None]]:
@@ -65,31 +68,32 @@ def test_no_answer_is_written_that_the_page_works_out_itself() -> None:
     assert not any(name in text for name in ("attn_weights", "head_outputs", "logits"))
 
 
-def test_the_same_worksheets_give_the_same_bytes(tmp_path: Path) -> None:
-    write_page_data(tmp_path / "a" / "one.json")
-    assert main([str(tmp_path / "two.json")]) == 0
-    one, two = (tmp_path / "a" / "one.json").read_bytes(), (tmp_path / "two.json").read_bytes()
-    assert one == two
-    assert json.loads(one) == DATA
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["one.json"]
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [*DOCUMENTS.values(), *FIXTURES.values()])
+def test_the_same_engine_gives_the_same_document(make: Callable[[], Any]) -> None:
+    assert json.dumps(make()) == json.dumps(make())
 
 
 def test_a_place_that_cannot_be_written_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ConfigError, match=r"OUT \(.*folder\) cannot be written"):
-        write_page_data(tmp_path / "folder")
-    assert main([str(tmp_path / "folder")]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+    blocked = tmp_path / "file"
+    blocked.touch()
+    assert main([str(blocked)]) == 2
+    message = capsys.readouterr().err
+    assert re.fullmatch(r"Error: OUT \(.*file.*\) cannot be written .*\n", message)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_exporting_does_not_load_torch(tmp_path: Path) -> None:
-    out = tmp_path / "page.json"
-    code = (
-        "import sys; from manyheads.web.export import main; "
-        f"assert main([{str(out)!r}]) == 0; assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-    assert out.is_file()
+def test_documents_are_written_whole_and_without_models_or_packages_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "DATA", {"worksheets.json": worksheets_data})
+    monkeypatch.setattr(module.page_paper, "main", lambda *_, **__: None)
+    stale = tmp_path / "files" / "onnx" / "old.onnx"
+    stale.parent.mkdir(parents=True)
+    stale.touch()
+    write_all(tmp_path, None)
+    assert json.loads((tmp_path / "worksheets.json").read_bytes()) == DATA
+    assert json.loads((tmp_path / "models.json").read_bytes())["runtime"] is None
+    assert not stale.parent.exists()

@@ -1,18 +1,22 @@
 """What the page's engine is compared with: the exact engine's answers, and lines that run."""
 
-import json
 import math
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from manyheads.web import fixture as module
-from manyheads.web.fixture import NUMBER_TEXTS, changed_sheet, fixture, main, mark, weighted_sum
 from manyheads.worksheets.interventions import one_wide_head, without_head, zero_query
-from manyheads.worksheets.library import worksheet, worksheet_names
+from manyheads.worksheets.library import worksheet
+from tools.page_fixtures import worksheets as module
+from tools.page_fixtures.worksheets import (
+    NUMBER_TEXTS,
+    changed_sheet,
+    fixture,
+    mark,
+    weighted_sum,
+)
 
 FIXTURE = fixture(edits=12)
 STEPS = [step for sheet in FIXTURE["explanations"] for step in sheet["steps"]]
@@ -100,16 +104,3 @@ def test_number_texts_are_read_or_refused() -> None:
     assert cases["ln(4/9)/2"]["exact"] == "-ln(3/2)"
     assert "divides by zero" in cases["1/0"]["error"]
     assert sum("error" in case for case in cases.values()) > 15
-
-
-def test_the_file_is_written_or_its_place_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "deep" / "fixture.json"
-    assert main([str(out), "--edits", "1"]) == 0
-    written = json.loads(out.read_text(encoding="utf-8"))
-    assert written["worksheets"] == FIXTURE["worksheets"]
-    assert [sheet["name"] for sheet in written["worksheets"]] == list(worksheet_names())
-    monkeypatch.setattr("manyheads.web.fixture.fixture", lambda edits: written)
-    assert main([str(tmp_path), "--edits", "1"]) == 2
-    assert capsys.readouterr().err.startswith("Error: ")

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,9 @@ from manyheads.learn.cards.deck import deck
 from manyheads.learn.explain_back import topics
 from manyheads.learn.quiz import questions
 from manyheads.learn.worksheet_tries import tries_of
-from manyheads.web import learn, learn_fixture
-from manyheads.web.learn import changes_of, learn_data
 from manyheads.worksheets.library import worksheet, worksheet_names
 from tests.web.reckoning import expected
+from tools.page.learn import changes_of, learn_data
 
 MOST_BYTES = 200_000
 """The page as a whole has 300,000 compressed; text shrinks to a quarter."""
@@ -68,25 +66,3 @@ def test_experiments_switch_what_the_terminal_changes(document: dict[str, Any]) 
 
 def test_it_is_small(document: dict[str, Any]) -> None:
     assert len(json.dumps(document, separators=(",", ":"))) < MOST_BYTES
-
-
-@pytest.mark.slow
-def test_the_same_engine_writes_the_same_bytes(tmp_path: Path) -> None:
-    for module in (learn, learn_fixture):
-        paths = [tmp_path / f"{module.__name__}-{n}.json" for n in (1, 2)]
-        assert [module.main([str(path)]) for path in paths] == [0, 0]
-        assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
-@pytest.mark.parametrize(
-    "module", [learn, pytest.param(learn_fixture, marks=pytest.mark.slow)]
-)
-def test_a_file_that_cannot_be_written_is_one_line(
-    module: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("", encoding="utf-8")
-    assert module.main([str(blocked / "out.json")]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert str(blocked) in said

@@ -17,9 +17,9 @@ from manyheads.checkpoints.shipping import ship
 from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.data.tokens import WordTokenizer
 from manyheads.web import models
-from manyheads.web.models import main, model_files, page_index, script_twins
-from manyheads.web.onnx_files import RUNTIME_FILES, write_onnx_files
+from manyheads.web.models import model_files, script_twins
 from tests.checkpoints.small_study import SEED, small_batches, small_corpus, write_study
+from tools.page.models import RUNTIME_FILES, page_index, write_onnx_files
 
 NAMES = ["mlp", "one-head", "four-heads"]
 
@@ -190,25 +190,3 @@ def test_a_runtime_that_is_not_there_is_refused(kept: Path, runtime: Path, tmp_p
     (runtime / "dist" / "ort.wasm.min.js").unlink()
     with pytest.raises(ConfigError, match=r"ort.wasm.min.js\) cannot be read"):
         write_onnx_files(tmp_path / "out", runtime, kept)
-
-
-def test_command_writes_the_index(
-    kept: Path, runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(models, "SHIPPED", kept)
-    out = tmp_path / "generated" / "models.json"
-    assert main([str(out), str(tmp_path / "files"), "--runtime", str(runtime)]) == 0
-    index = json.loads(out.read_text())
-    assert [model["name"] for model in index["models"]] == NAMES
-    assert all(model["onnx"]["path"].startswith("onnx/") for model in index["models"])
-    assert main([str(out), str(tmp_path / "files")]) == 0
-    assert json.loads(out.read_text()) == page_index(kept)
-
-
-def test_command_says_what_is_wrong(
-    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(models, "SHIPPED", kept)
-    missing = str(tmp_path / "nowhere")
-    assert main([str(tmp_path / "i.json"), str(tmp_path), "--runtime", missing]) == 2
-    assert capsys.readouterr().err.startswith("Error: --runtime (")

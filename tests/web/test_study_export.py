@@ -1,19 +1,16 @@
 """The study view's numbers are those of the shipped results, under the same paths."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from manyheads.cli.page_study import page_study
-from manyheads.core.errors import ConfigError, StudyError
+from manyheads.core.errors import StudyError
 from manyheads.report.cautions import cautions
 from manyheads.report.reading import ReportData
-from manyheads.web.study import ORDER, SHIPPED, shipped_studies, study_part, write_study_data
 from tests.report.made_up import made_up_results, write_study
+from tools.page.study import ORDER, SHIPPED, shipped_studies, study_data, study_part
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +22,9 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def written(studies: Path, out: Path) -> list[dict[str, Any]]:
-    """The studies that the command writes."""
-    page_study.main([str(out / "page.json"), "--studies", str(studies)], standalone_mode=False)
-    document = json.loads((out / "page.json").read_text(encoding="utf-8"))
+def written(studies: Path) -> list[dict[str, Any]]:
+    """The studies of the document, as they are read back."""
+    document = json.loads(json.dumps(study_data(studies), allow_nan=False))
     assert document["format"] == 1
     parts: list[dict[str, Any]] = document["studies"]
     return parts
@@ -54,8 +50,8 @@ def at(document: Any, path: tuple[str | int, ...]) -> Any:
     return document
 
 
-def test_every_number_stands_at_its_path_of_the_results(studies: Path, tmp_path: Path) -> None:
-    parts = written(studies, tmp_path)
+def test_every_number_stands_at_its_path_of_the_results(studies: Path) -> None:
+    parts = written(studies)
     assert [part["name"] for part in parts] == list(ORDER)
     for part in parts:
         results = json.loads((studies / part["name"] / "results.json").read_text())
@@ -66,8 +62,8 @@ def test_every_number_stands_at_its_path_of_the_results(studies: Path, tmp_path:
         assert set(part["aggregate"]) == set(results["aggregate"])
 
 
-def test_each_study_has_means_intervals_and_curves(studies: Path, tmp_path: Path) -> None:
-    for part in written(studies, tmp_path):
+def test_each_study_has_means_intervals_and_curves(studies: Path) -> None:
+    for part in written(studies):
         assert all(metrics["test_loss"]["sd"] > 0 for metrics in part["aggregate"].values())
         assert all(len(pair["t_interval"]) == 2 for pair in part["paired"])
         assert all(len(run["trace"]) >= 8 for run in part["runs"])
@@ -76,8 +72,8 @@ def test_each_study_has_means_intervals_and_curves(studies: Path, tmp_path: Path
         )
 
 
-def test_limits_are_those_of_the_report(studies: Path, tmp_path: Path) -> None:
-    three, own, _ = written(studies, tmp_path)
+def test_limits_are_those_of_the_report(studies: Path) -> None:
+    three, own, _ = written(studies)
     results = ReportData(document=made_up_results_of("three-models"), source="made up")
     assert three["limits"] == list(cautions(results))
     assert "must not be put in one table with those of three-models" in own["limits"][0]
@@ -92,7 +88,7 @@ def made_up_results_of(name: str) -> dict[str, Any]:
 
 def test_no_shipped_study_gives_an_empty_list(tmp_path: Path) -> None:
     assert shipped_studies(tmp_path) == ()
-    assert written(tmp_path, tmp_path / "out") == []
+    assert written(tmp_path) == []
 
 
 def test_results_that_lack_a_part_are_named(studies: Path) -> None:
@@ -102,23 +98,11 @@ def test_results_that_lack_a_part_are_named(studies: Path) -> None:
         study_part(document, [])
 
 
-def test_a_damaged_study_ends_the_command_with_one_line(tmp_path: Path) -> None:
+def test_a_damaged_study_is_named(tmp_path: Path) -> None:
     (tmp_path / "three-models").mkdir()
     (tmp_path / "three-models" / "results.json").write_text('{"plan": {}}')
-    command = [sys.executable, "-m", "manyheads.cli.page_study", str(tmp_path / "page.json")]
-    done = subprocess.run(
-        [*command, "--studies", str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "is damaged" in done.stderr
-    assert not (tmp_path / "page.json").exists()
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ConfigError, match=r"OUT \(.*folder\) cannot be written"):
-        write_study_data(tmp_path / "folder", [])
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+    with pytest.raises(StudyError, match="is damaged"):
+        study_data(tmp_path)
 
 
 def test_shipped_results_are_of_the_plans_they_lie_under() -> None:

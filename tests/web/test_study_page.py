@@ -2,9 +2,9 @@
 
 import pytest
 
-from manyheads.web.study import shipped_studies
 from tests.web.browsing import Shown, Visit
 from tests.web.reckoning import check_decimals, measured, measured_number
+from tools.page.study import shipped_studies
 
 
 @pytest.fixture(scope="module")

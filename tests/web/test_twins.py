@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from manyheads.web.study import shipped_studies
 from manyheads.worksheets.library import worksheet_names
 from tests.web.browsing import GO, Visit, at_step, one_place_a_step
 from tests.web.test_story_page import frames_of
 from tests.web.twins import twins
+from tools.page.study import shipped_studies
 
 
 def test_every_figure_of_the_story_has_its_table(visit: Visit, root: Path) -> None:

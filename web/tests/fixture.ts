@@ -1,4 +1,4 @@
-/** What Python says: `python -m manyheads.web.fixture web/tests/generated/fixture.json` writes it. */
+/** The answers of the Python engine: `python -m tools.page_fixtures web/tests/generated` writes them. */
 
 import {
   isError,

@@ -1,6 +1,6 @@
-"""What ONNX Runtime Web needs beside the page: its own files, and the models as ONNX.
+"""The shipped models for the page: a list of them, and the files that ONNX Runtime Web needs.
 
-Used when the page is built, since it loads torch and onnx; the server only hands the files out.
+`manyheads.web.models` serves the models themselves.
 """
 
 import json
@@ -12,10 +12,13 @@ from typing import Any
 from manyheads.checkpoints.onnx_export import export_onnx
 from manyheads.checkpoints.shipped import load_shipped, shipped_models
 from manyheads.core.errors import ConfigError
-from manyheads.web.file_facts import file_facts
+from manyheads.web.models import FOLDER, SHIPPED, WORDS, model_files, shipped_index
+from tools.page.files import file_facts
 
-FOLDER = "onnx"
-"""Where the page finds them."""
+FORMAT = 1
+ONNX_FOLDER = "onnx"
+"""Where the page finds ONNX Runtime and the ONNX files."""
+_FACTS = ("run", "seed", "parameters", "validation_loss", "test_loss")
 RUNTIME_FILES: Mapping[str, tuple[str, ...]] = {
     "wasm": ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"),
     "webgpu": (
@@ -48,6 +51,56 @@ CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
 """
 
 
+def page_index(
+    shipped: Path | None = None, onnx: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What the page knows of its models before it loads one; `ModelIndex` of types.ts.
+
+    Args:
+        shipped: as in `model_files`.
+        onnx: what `write_onnx_files` returned; None where the page has no ONNX Runtime.
+
+    Raises:
+        CheckpointError: as in `model_files`.
+    """
+    shipped = shipped or SHIPPED
+    index, onnx = shipped_index(shipped), onnx or {"models": {}, "runtime": None}
+    if index is None:
+        return {"format": FORMAT, "study": None, "words": None, "models": [], "runtime": None}
+    files = model_files(shipped)
+    facts = {path: file_facts(path, data) for path, data in files.items()}
+    study = index["study"]
+    data = study.get("data") or {}
+    return {
+        "format": FORMAT,
+        "study": {
+            "plan": study["plan"],
+            "plan_sha256": study["plan_sha256"],
+            "data": str(data.get("kind") or data.get("source") or ""),
+        },
+        "words": facts[WORDS],
+        "models": [
+            _model(name, entry, facts[f"{FOLDER}/{name}.safetensors"], onnx["models"].get(name))
+            for name, entry in sorted(index["models"].items(), key=_by_heads)
+        ],
+        "runtime": onnx["runtime"],
+    }
+
+
+def _by_heads(item: tuple[str, Mapping[str, Any]]) -> tuple[int, str]:
+    """The model without heads first, then by their number."""
+    return item[1]["config"].get("num_heads") or 0, item[0]
+
+
+def _model(
+    name: str, entry: Mapping[str, Any], weights: Mapping[str, Any], onnx: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    known = {"run": f"{name}-seed{entry['seed']}", **entry}
+    known["validation_loss"] = entry.get("validation_loss_float16", entry["validation_loss"])
+    facts = {key: known[key] for key in _FACTS}
+    return {"name": name, "config": entry["config"], "weights": weights, "onnx": onnx, **facts}
+
+
 def write_onnx_files(folder: Path, package: Path, shipped: Path | None = None) -> dict[str, Any]:
     """Write the runtime and every shipped model into `folder`/onnx.
 
@@ -65,7 +118,7 @@ def write_onnx_files(folder: Path, package: Path, shipped: Path | None = None) -
         ConfigError: the package is not there, or the onnx package is not installed.
     """
     runtime: dict[str, Any] = {"version": _version(package)}
-    place = folder / FOLDER
+    place = folder / ONNX_FOLDER
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     for back_end, names in RUNTIME_FILES.items():
@@ -78,7 +131,7 @@ def write_onnx_files(folder: Path, package: Path, shipped: Path | None = None) -
         path = place / f"{name}.onnx"
         about = {"name": name, "checkpoint_sha256": str(found.facts["sha256"])}
         export_onnx(found.model, path, metadata=about)
-        models[name] = file_facts(f"{FOLDER}/{path.name}", path.read_bytes())
+        models[name] = file_facts(f"{ONNX_FOLDER}/{path.name}", path.read_bytes())
     return {"models": models, "runtime": runtime}
 
 
@@ -99,4 +152,4 @@ def _copied(source: Path, place: Path) -> dict[str, Any]:
             f"--runtime ({source}) cannot be read ({error.strerror}): run `npm ci` in web/"
         ) from error
     (place / source.name).write_bytes(data)
-    return file_facts(f"{FOLDER}/{source.name}", data)
+    return file_facts(f"{ONNX_FOLDER}/{source.name}", data)

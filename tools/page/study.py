@@ -1,20 +1,20 @@
 """The shipped studies for the page: parts of each `results.json`, under the paths they have there.
 
-Nothing is worked out here. A number of the page named `three-models:aggregate.mlp.test_loss.mean`
-is what stands at that path of the study's results; `web/src/study/data.ts` has the form.
-`python -m manyheads.cli.page_study OUT.json` writes the file, since what the numbers do not show is
-said by the report.
+Nothing is computed here. A number of the page named `three-models:aggregate.mlp.test_loss.mean` is
+the value at that path of the study's results; `web/src/study/data.ts` has the format.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import manyheads
 from manyheads.core.errors import StudyError
-from manyheads.web.export import write_json
+from manyheads.report.cautions import cautions, recipe_notice
+from manyheads.report.reading import read_study
 
 FORMAT = 1
-SHIPPED = Path(__file__).parents[1] / "study" / "results"
+SHIPPED = Path(manyheads.__file__).parent / "study" / "results"
 """Where the package keeps the results of its studies, a folder a plan."""
 ORDER = ("three-models", "own-recipe", "head-count")
 """The studies of the page; each has its own place there and its own numbers."""
@@ -71,17 +71,20 @@ def study_part(results: Mapping[str, Any], limits: Sequence[str]) -> dict[str, A
         raise StudyError(f"results lack {error}: give those of a finished study") from error
 
 
-def write_study_data(path: Path, studies: Sequence[Mapping[str, Any]]) -> None:
-    """Write the studies of the page to a file, whole or not at all.
+def study_data(folder: Path | None = None) -> dict[str, Any]:
+    """Return what the page shows of all shipped studies.
 
     Args:
-        path: the file.
-        studies: what `study_part` gives of each.
+        folder: where to look; the package's own folder unless given.
 
     Raises:
-        ConfigError: the file cannot be written.
+        StudyError: the results of a study are damaged or lack a part.
     """
-    write_json({"format": FORMAT, "studies": list(studies)}, path)
+    parts = []
+    for results in map(read_study, shipped_studies(folder)):
+        limits = [text for text in (recipe_notice(results), *cautions(results)) if text]
+        parts.append(study_part(results.document, limits))
+    return {"format": FORMAT, "studies": parts}
 
 
 def _run(run: Mapping[str, Any]) -> dict[str, Any]:

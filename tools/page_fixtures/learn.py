@@ -1,20 +1,17 @@
-"""Writes what the page's learning loop must agree with: due dates, merged files, marks, outcomes.
+"""What the page's learn view must agree with: due dates, merged files, marks, outcomes.
 
-`python -m manyheads.web.learn_fixture OUT.json` asks the terminal's own functions; the same seed
-gives the same bytes. The tests of the page read the file; the page itself does not.
+The terminal's functions compute them; the same seed gives the same document.
 """
 
-import argparse
 import json
 import random
-import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from manyheads.core.errors import LearnError, ManyHeadsError
+from manyheads.core.errors import LearnError
 from manyheads.learn.cards.deck import deck
 from manyheads.learn.cards.progress import due_cards, next_card, replay
 from manyheads.learn.cards.reviews import FILE_NAME, Review, import_reviews, read_reviews
@@ -22,11 +19,10 @@ from manyheads.learn.cards.schedule import NEW_A_DAY
 from manyheads.learn.predictions import direction_of, judge
 from manyheads.learn.quiz.typed import mark_numeric, shown
 from manyheads.learn.worksheet_tries import tries_of
-from manyheads.web.export import write_json
-from manyheads.web.learn import changes_of
 from manyheads.worksheets.arithmetic import Number, float_of, is_exact
 from manyheads.worksheets.library import worksheet, worksheet_names
 from manyheads.worksheets.numbers import exact_text, parse_number
+from tools.page.learn import changes_of
 
 SEED, HISTORIES, MERGES = 6, 40, 20
 BEGINNING = datetime(2026, 1, 5, 7, 30, tzinfo=UTC)
@@ -159,21 +155,3 @@ def _tries() -> Iterator[dict[str, Any]]:
 
 def _number(value: Number) -> dict[str, Any]:
     return {"value": float_of(value), "exact": exact_text(value) if is_exact(value) else None}
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Write the file named on the command line; return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m manyheads.web.learn_fixture", description=__doc__
-    )
-    parser.add_argument("out", metavar="OUT.json", type=Path)
-    try:
-        write_json(fixture(), parser.parse_args(arguments).out)
-    except ManyHeadsError as error:
-        sys.stderr.write(f"Error: {error}\n")
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

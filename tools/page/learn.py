@@ -1,28 +1,22 @@
-"""The learning loop for the page: questions, topics, cards, and how cards are scheduled.
+"""The quiz, the topics, the cards and the experiments for the page.
 
-`python -m manyheads.web.learn OUT.json` writes what the page asks, every number of it computed now.
-The same engine always gives the same bytes.
+Every number is computed when the page is built. The same engine always gives the same data.
 """
 
-import argparse
-import sys
-from pathlib import Path
 from typing import Any
 
-from manyheads.core.errors import ManyHeadsError
 from manyheads.learn.cards.deck import deck_json
 from manyheads.learn.cards.schedule import settings_json
 from manyheads.learn.explain_back import HALVES, Half, Point, Topic, topics
 from manyheads.learn.quiz import questions
 from manyheads.learn.worksheet_tries import Try, tries_of
-from manyheads.web.export import write_json
 from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
 
 FORMAT = 1
 
 
 def learn_data() -> dict[str, Any]:
-    """Everything that the learn view asks; `web/src/learn/data.ts` has the form."""
+    """Return everything that the learn view asks; `web/src/learn/data.ts` has the format."""
     return {
         "format": FORMAT,
         "questions": [question.to_json() for question in questions()],
@@ -40,7 +34,7 @@ def learn_data() -> dict[str, Any]:
 
 
 def changes_of(sheet: Worksheet) -> dict[str, dict[str, Any]]:
-    """What each experiment switches on the living worksheet, in the words of its state."""
+    """What each experiment changes on the page's worksheet, as fields of its state."""
     heads = {f"without-head-{h + 1}": {"headsOff": [h]} for h in range(sheet.num_heads)}
     mask = {name: {"isCausal": False} for name in ("no-mask-first", "no-mask-last")}
     return {
@@ -80,19 +74,3 @@ def _try_data(sheet: Worksheet, one: Try) -> dict[str, Any]:
         "label": one.label,
         "changes": changes_of(sheet)[one.name],
     }
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Write the file named on the command line; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m manyheads.web.learn", description=__doc__)
-    parser.add_argument("out", metavar="OUT.json", type=Path)
-    try:
-        write_json(learn_data(), parser.parse_args(arguments).out)
-    except ManyHeadsError as error:
-        sys.stderr.write(f"Error: {error}\n")
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

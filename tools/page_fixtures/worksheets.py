@@ -1,24 +1,18 @@
-"""Writes what the page's engine must reproduce: answers, random edits, explanations, number texts.
+"""What the page's engine must reproduce: answers, random edits, explanations, number texts.
 
-`python -m manyheads.web.fixture OUT.json` solves by the exact engine; the same seed gives the same
-bytes. The tests of the page read the file; the page itself does not.
+The exact engine solves them; the same seed gives the same document.
 """
 
-import argparse
-import json
 import random
-import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from manyheads.core.errors import ManyHeadsError, WorksheetError
-from manyheads.web.python_line import python_line
+from manyheads.core.errors import WorksheetError
 from manyheads.worksheets.arithmetic import Number, float_of, multiply
 from manyheads.worksheets.explain import Explainer, Step
 from manyheads.worksheets.fields import fields_of
@@ -26,8 +20,9 @@ from manyheads.worksheets.interventions import one_wide_head, without_head, zero
 from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
 from manyheads.worksheets.numbers import exact_text, parse_number
 from manyheads.worksheets.solution import Solution
+from tools.page_fixtures.python_line import python_line
 
-SEED, EDITS = 20, 1000
+SEED, EDITS = 20, 300
 _SHARES = {"two-routes": 48, "three-heads": 34, "river-and-cheque": 18}
 """How often each worksheet is edited; the longest one takes the longest to solve."""
 _LONGEST = 60
@@ -261,24 +256,3 @@ def _options(sheet: Worksheet, rng: random.Random) -> dict[str, Any]:
         options["headsOff"] = sorted(rng.sample(range(sheet.num_heads), count))
     options |= {name: True for name in ("wide", "zeroQuery") if rng.random() < 0.15}
     return options
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Write the file named on the command line; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m manyheads.web.fixture", description=__doc__)
-    parser.add_argument("out", metavar="OUT.json", type=Path)
-    parser.add_argument("--edits", type=int, default=EDITS, help="how many random edits")
-    given = parser.parse_args(arguments)
-    try:
-        document = fixture(given.edits)
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-        given.out.write_text(text + "\n", encoding="utf-8")
-    except (ManyHeadsError, OSError) as error:
-        sys.stderr.write(f"Error: {error}\n")
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
