@@ -20,6 +20,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
+from manyheads.cli.main import main
+
 FENCE = re.compile(r"(<!-- not run: [^\n]+ -->\n)?^```(\w*)[^\n]*\n(.*?)^```[ \t]*$", re.M | re.S)
 SETTING_UP = {"git", "make", "cd", "pip", "uv", "source", "."}
 RUNNING = {"echo", "manyheads", "python", ".venv/bin/manyheads", ".venv/bin/python"}
@@ -88,7 +92,37 @@ def run_command(command: str, folder: Path) -> str | None:
     if words[0] in SETTING_UP:
         return None
     if words[0] not in RUNNING:
-        raise AssertionError(f"`{command}` is no command that a page may show")
+        raise AssertionError(f"`{command}`: a page may not show {words[0]}; use {sorted(RUNNING)}")
+    run = run_manyheads if words[0].endswith("manyheads") else run_other
+    status, printed, errors = run(words[1:] if run is run_manyheads else command, folder)
+    if status != 0:
+        raise AssertionError(f"`{command}` ended with {status}: {errors}")
+    return printed
+
+
+def run_manyheads(words: list[str], folder: Path) -> tuple[int, str, str]:
+    """Run the command line in this process, where torch is loaded already."""
+    *words, target = words if words[-2:-1] == [">"] else [*words, ""]
+    written, errors = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        open(os.devnull, encoding="utf-8") as nothing,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(written),
+        contextlib.redirect_stderr(errors),
+    ):
+        patch.setattr("sys.stdin", nothing)
+        patch.setenv("COLUMNS", "100")
+        status = main([word for word in words if word != ">"])
+    written.seek(0)
+    printed = written.read()
+    if target:
+        (folder / target).write_text(printed, encoding="utf-8")
+    return status, "" if target else printed, errors.getvalue()
+
+
+def run_other(command: str, folder: Path) -> tuple[int, str, str]:
+    """Run another command in a shell."""
     places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     done = subprocess.run(
         command.replace(".venv/bin/", ""),
@@ -96,13 +130,11 @@ def run_command(command: str, folder: Path) -> str | None:
         capture_output=True,
         text=True,
         cwd=folder,
-        env=os.environ | {"PATH": os.pathsep.join(places), "COLUMNS": "100"},
+        env=os.environ | {"PATH": os.pathsep.join(places)},
         timeout=120,
         check=False,
     )
-    if done.returncode != 0:
-        raise AssertionError(f"`{command}` ended with {done.returncode}: {done.stderr}")
-    return done.stdout
+    return done.returncode, done.stdout, done.stderr
 
 
 def run_page(page: str, name: str, folder: Path) -> int:

@@ -1,7 +1,7 @@
 """The repository's source files, and their syntax trees."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,15 +22,10 @@ def web_files() -> list[Path]:
     return sorted(path for path in found if "generated" not in path.parts)
 
 
-def module_name(path: Path) -> str:
-    """`manyheads.core.masks` for the file src/manyheads/core/masks.py."""
-    parts = path.relative_to(ROOT / "src").with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def functions(tree: ast.AST) -> Iterator[FunctionNode]:
-    """Every function and method of a module."""
-    return (node for node in ast.walk(tree) if isinstance(node, FunctionNode))
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file's syntax tree; the module comes first."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def place(path: Path, line: int) -> str:

@@ -8,13 +8,12 @@ scalar need not, nor what may have any shape.
 
 import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import pytest
 
-from tests.house.sources import FunctionNode, functions, module_name, place, python_files
+from tests.house.sources import FunctionNode, nodes_of, place, python_files
 
 AXIS = re.compile(r"\.\.\.|\*?[A-Za-z]\w{0,2}(?:[*+-]\w+)*|\d+")
 PARENTHESES = re.compile(r"\(([^()]*)\)")
@@ -86,9 +85,9 @@ def function_claims(node: FunctionNode) -> Iterator[Claim]:
     yield Claim("the result", node.lineno, annotated_shapes(node.returns), result)
 
 
-def field_claims(tree: ast.AST) -> Iterator[Claim]:
+def field_claims(nodes: Iterable[ast.AST]) -> Iterator[Claim]:
     """The annotated fields of every class, each with the docstring on the lines below it."""
-    for owner in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+    for owner in (node for node in nodes if isinstance(node, ast.ClassDef)):
         for field, below in zip(owner.body, owner.body[1:], strict=False):
             if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
                 continue
@@ -109,18 +108,22 @@ def complaint(claim: Claim) -> str | None:
     return f"{claim.name} is annotated {wanted}, its docstring says {sorted(written) or 'no shape'}"
 
 
-def complaints(tree: ast.Module) -> list[tuple[int, str]]:
+def complaints(nodes: Collection[ast.AST]) -> list[tuple[int, str]]:
     """Line and complaint for every claim of a module that does not hold."""
-    public = (node for node in functions(tree) if not node.name.startswith("_"))
+    found = (node for node in nodes if isinstance(node, FunctionNode))
+    public = (node for node in found if not node.name.startswith("_"))
     claims = [claim for node in public for claim in function_claims(node)]
-    claims += field_claims(tree)
+    claims += field_claims(nodes)
     return [(claim.line, said) for claim in claims if (said := complaint(claim))]
 
 
-@pytest.mark.parametrize("path", python_files("src"), ids=module_name)
-def test_docstring_letters_are_those_of_the_annotation(path: Path) -> None:
-    found = complaints(ast.parse(path.read_text(encoding="utf-8")))
-    assert not found, "\n".join(f"{place(path, line)} {said}" for line, said in found)
+def test_docstring_letters_are_those_of_the_annotation() -> None:
+    offenders = [
+        f"{place(path, line)} {wrong}"
+        for path in python_files("src")
+        for line, wrong in complaints(nodes_of(path))
+    ]
+    assert not offenders, "\n".join(offenders)
 
 
 SAMPLE = '''
@@ -153,7 +156,7 @@ def test_a_docstring_with_other_letters_is_found(wrong: dict[str, str], said: st
     text = SAMPLE
     for name, shape in (SOUND | wrong).items():
         text = text.replace("{" + name + "}", shape)
-    found = complaints(ast.parse(text))
+    found = complaints(list(ast.walk(ast.parse(text))))
     assert [said in words for _, words in found] == [True] if said else not found
 
 
@@ -161,4 +164,4 @@ def test_a_field_with_other_letters_is_found() -> None:
     tree = ast.parse(
         'class A:\n    q: Float[Tensor, "B H T d"]\n    """queries, (B, T, H, d)."""\n'
     )
-    assert complaints(tree)[0][0] == 2
+    assert complaints(list(ast.walk(tree)))[0][0] == 2

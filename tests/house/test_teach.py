@@ -23,7 +23,7 @@ def addresses(text: str) -> list[str]:
 def frames() -> dict[str, int]:
     """The frames of the story; for each the steps shown by comments and by items with a plus."""
     found = {}
-    for path in STORY.glob("*.md"):
+    for path in STORY.rglob("*.md"):
         for part in re.split(r"^---$", path.read_text(encoding="utf-8"), flags=re.M):
             name = re.search(r"^## .* \{#([a-z0-9-]+)\}$", part, re.M)
             if name:
