@@ -22,8 +22,7 @@ from manyheads.models.candidates import CandidateSampler
 from manyheads.models.training import Trainable
 from manyheads.study.losses import target_counts, unigram_bias
 from manyheads.study.optimiser import FlatAdamW
-from manyheads.study.plan import Plan
-from manyheads.study.plan_files import plan
+from manyheads.study.plan import Plan, plan
 from manyheads.study.schedule import learning_rate_at
 
 SEED = 11

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from manyheads.core.trace import AttentionTrace
     from manyheads.core.weights import HeadWeights
     from manyheads.layouts.torch_mha import from_torch, to_torch
-    from manyheads.study.plan_files import plan
+    from manyheads.study.plan import plan
     from manyheads.study.run import run_study
     from manyheads.verify.api import check
     from manyheads.verify.report import VerifyReport
@@ -49,7 +49,7 @@ _HOMES = {
     "VerifyReport": "verify.report",
     "check": "verify.api",
     "from_torch": "layouts.torch_mha",
-    "plan": "study.plan_files",
+    "plan": "study.plan",
     "run_study": "study.run",
     "to_torch": "layouts.torch_mha",
     "worksheet": "worksheets",

@@ -15,7 +15,7 @@ import pytest
 
 from manyheads.cli.main import main
 from manyheads.study import run as run_module
-from manyheads.study.plan_files import plan, plan_names
+from manyheads.study.plan import plan, plan_names
 from manyheads.study.run import run_study
 from tests.study.tiny import ONE_RUN, at, best_files, ctrl_c, measured, tiny
 
@@ -136,7 +136,7 @@ def test_a_part_of_a_study_says_what_is_left(capsys: pytest.CaptureFixture[str])
 
 
 def test_wrong_use_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "plan (smok) is not known: use one of" in refusal(capsys, "run", "smok")
+    assert "plan (smok) is not known: use head-count" in refusal(capsys, "run", "smok")
     assert "'3,x' is no list of numbers" in refusal(capsys, "run", "smoke", "--seeds", "3,x")
     assert "seeds (3, 3) must be" in refusal(capsys, "run", "smoke", "--seeds", "3,3")
     assert "none.txt" in refusal(capsys, "run", "tiny.toml", "--data", "none.txt", "--out", "s")
@@ -207,6 +207,8 @@ def test_running_a_study_loads_no_plotting_and_plans_load_no_torch() -> None:
     code = (
         "import sys, manyheads.study\n"
         "from manyheads.cli.main import main\n"
+        "main(['study', '--help'])\n"
+        "assert 'pydantic' not in sys.modules\n"
         "main(['study', 'plans'])\n"
         "assert 'torch' not in sys.modules\n"
         "import manyheads.study.run, manyheads.cli.study_progress\n"

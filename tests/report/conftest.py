@@ -7,7 +7,7 @@ import pytest
 
 from manyheads.report.reading import ReportData
 from manyheads.report.writing import StudyReport
-from manyheads.study.plan_files import plan
+from manyheads.study.plan import plan
 from tests.report.made_up import made_up_results
 
 

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from manyheads.study.plan import Plan
-from manyheads.study.plan_files import plan
+from manyheads.study.plan import Plan, plan
 from manyheads.study.stats import aggregate, paired_differences
 
 LOSSES = {"mlp": 4.4, "one-head": 3.8, "four-heads": 3.71, "uniform": 3.93, "shared": 3.86}

@@ -7,7 +7,7 @@ import pytest
 
 from manyheads.report.cautions import cautions, is_frozen_protocol, recipe_notice
 from manyheads.report.reading import ReportData
-from manyheads.study.plan_files import plan
+from manyheads.study.plan import plan
 from manyheads.study.stats import aggregate
 from tests.report.made_up import made_up_results
 

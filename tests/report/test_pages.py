@@ -8,7 +8,7 @@ import pytest
 
 from manyheads.report.pages import html_from_document, markdown_from_document
 from manyheads.report.writing import StudyReport
-from manyheads.study.plan_files import plan
+from manyheads.study.plan import plan
 from tests.report.conftest import report_of
 from tests.report.made_up import made_up_results
 

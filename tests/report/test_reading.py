@@ -9,7 +9,7 @@ import pytest
 
 from manyheads.core.errors import StudyError
 from manyheads.report.reading import ReportData, read_study, trace_of
-from manyheads.study.plan_files import plan
+from manyheads.study.plan import plan
 from tests.report.made_up import made_up_results, write_study
 
 DOCUMENT = made_up_results(plan("own-recipe"), with_heads=True)

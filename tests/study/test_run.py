@@ -14,7 +14,7 @@ import torch
 from manyheads.core.errors import DataError, PlanError, StudyError
 from manyheads.data.stories import generate_stories
 from manyheads.study.files import lock
-from manyheads.study.plan_files import plan
+from manyheads.study.plan import plan
 from manyheads.study.run import run_study
 from manyheads.study.state import load_tensors
 from manyheads.study.stop import Stopped

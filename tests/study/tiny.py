@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.study.events import Event
-from manyheads.study.plan import Plan
-from manyheads.study.plan_text import plan_from_text
+from manyheads.study.plan import Plan, plan_from_text
 
 TEXT = """
 name = "tiny"

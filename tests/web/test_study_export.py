@@ -81,7 +81,7 @@ def test_limits_are_those_of_the_report(studies: Path) -> None:
 
 def made_up_results_of(name: str) -> dict[str, Any]:
     """The made-up document of a built-in plan."""
-    from manyheads.study.plan_files import plan
+    from manyheads.study.plan import plan
 
     return made_up_results(plan(name))
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from manyheads.study.plan import Plan
-from manyheads.study.plan_files import plan, plan_names
-
 if TYPE_CHECKING:
+    from manyheads.study.plan import Plan
     from manyheads.study.results import StudyResult
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -57,6 +55,8 @@ def plans(as_json: bool) -> None:
     Example:
       manyheads study plans
     """
+    from manyheads.study.plan import plan, plan_names
+
     known = [plan(name) for name in plan_names()]
     if as_json:
         documents = [{**each.to_dict(), "plan_sha256": each.sha256} for each in known]
@@ -66,7 +66,7 @@ def plans(as_json: bool) -> None:
         click.echo(f"{each.name}\n  {each.description}\n  {_takes(each)}")
 
 
-def _takes(each: Plan) -> str:
+def _takes(each: "Plan") -> str:
     """What a plan needs."""
     runs = len(each.models) * len(each.seeds)
     checks = sum(len(model.candidates) for model in each.models if len(model.candidates) > 1)
@@ -151,13 +151,14 @@ def run(
       manyheads study run three-models --data stories.jsonl --out three --jobs 2
       manyheads study run three-models --data stories.jsonl --out three --resume
     """
-    chosen = plan(plan_name)
-    folder = out or Path(f"study-{chosen.name}")
     from manyheads.cli.study_progress import watching
     from manyheads.study.machine import is_first_process
+    from manyheads.study.plan import plan
     from manyheads.study.run import run_study
     from manyheads.study.stop import Stopped
 
+    chosen = plan(plan_name)
+    folder = out or Path(f"study-{chosen.name}")
     try:
         with watching(folder / "tensorboard" if tensorboard else None) as report:
             result = run_study(chosen, out=folder, report=report, **options)

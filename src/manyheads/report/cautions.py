@@ -5,7 +5,7 @@ from typing import Any
 
 from manyheads.report.numbers import counted, listed, whole
 from manyheads.report.reading import ReportData, trace_of
-from manyheads.study.plan_files import plan
+from manyheads.study.plan import plan
 
 _RISE = 0.005  # nats of validation loss above the best that count as a rise
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from manyheads.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from manyheads.study.plan import Plan
-    from manyheads.study.plan_files import plan_names
+    from manyheads.study.plan import Plan, plan_names
     from manyheads.study.results import StudyResult, read_results, shipped_results
     from manyheads.study.run import run_study
     from manyheads.study.stats import aggregate, paired_differences
@@ -30,7 +29,7 @@ _HOMES = {
     "StudyResult": "results",
     "aggregate": "stats",
     "paired_differences": "stats",
-    "plan_names": "plan_files",
+    "plan_names": "plan",
     "read_results": "results",
     "run_study": "run",
     "shipped_results": "results",

@@ -16,7 +16,7 @@ from manyheads.study.finish import finish
 from manyheads.study.folder import Folder, create_folder, open_folder
 from manyheads.study.machine import Crew, Machine, environment, join_crew
 from manyheads.study.plan import Plan
-from manyheads.study.plan_files import plan as plan_named
+from manyheads.study.plan import plan as plan_named
 from manyheads.study.results import StudyResult, read_results
 from manyheads.study.site import Site
 from manyheads.study.stop import listening

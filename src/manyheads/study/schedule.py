@@ -1,6 +1,6 @@
 """The learning rate of each step."""
 
-from manyheads.study.plan_parts import Protocol
+from manyheads.study.plan import Protocol
 
 
 def learning_rate_at(step: int, steps: int, protocol: Protocol, peak: float) -> float:

@@ -21,7 +21,7 @@ from manyheads.study.corpora import corpus_for
 from manyheads.study.events import Event
 from manyheads.study.folder import RunKey, open_folder
 from manyheads.study.machine import Machine, environment, join_crew
-from manyheads.study.plan_files import plan
+from manyheads.study.plan import plan
 from manyheads.study.site import Site
 from manyheads.study.stop import Stopped, StopSign
 from manyheads.study.sweep import train_here
