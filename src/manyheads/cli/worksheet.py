@@ -9,8 +9,9 @@ from manyheads.cli.worksheet_source import SET, SOURCE, edited_worksheet, say_wh
 from manyheads.cli.worksheet_try import try_
 from manyheads.core.errors import WorksheetError
 from manyheads.worksheets.interventions import one_wide_head, without_head, zero_query
-from manyheads.worksheets.library import Worksheet, schema_text, worksheet_names
+from manyheads.worksheets.library import Worksheet, worksheet_names
 from manyheads.worksheets.library import worksheet as opened
+from manyheads.worksheets.sheet import schema_text
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 

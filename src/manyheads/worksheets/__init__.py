@@ -13,8 +13,9 @@ if TYPE_CHECKING:
         without_head,
         zero_query,
     )
-    from manyheads.worksheets.library import Worksheet, schema_text, worksheet, worksheet_names
+    from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
     from manyheads.worksheets.numbers import exact_text, parse_number
+    from manyheads.worksheets.sheet import schema_text
     from manyheads.worksheets.solution import Solution
 
 __all__ = [
@@ -43,7 +44,7 @@ _HOMES = {
     "exact_text": "numbers",
     "one_wide_head": "interventions",
     "parse_number": "numbers",
-    "schema_text": "library",
+    "schema_text": "sheet",
     "sum_instead_of_concat": "interventions",
     "without_head": "interventions",
     "worksheet": "library",

@@ -1,4 +1,4 @@
-"""Worksheet files as JSON documents: opened, read and written; what they mean is for `schema`.
+"""Worksheet files as JSON documents: open, read and write them; `sheet` checks what they mean.
 
 A document is made of dicts, lists, texts, flags and null; its numbers stay as written (`Literal`).
 """
@@ -17,7 +17,7 @@ MAX_BYTES, MAX_NESTING = 1_000_000, 12
 
 
 class _Broken(dict[str, Any]):
-    """An object in which a key stands twice."""
+    """An object that has a key twice."""
 
     repeated = ""
 
@@ -32,14 +32,16 @@ def document_from_file(path: str | Path) -> dict[str, Any]:
     """Read a worksheet file as a JSON document.
 
     Raises:
-        WorksheetError: no such file, no plain file, too large, or no JSON document.
+        WorksheetError: the file cannot be opened, is not a regular file, too large, or not JSON.
     """
     shown = quoted(Literal(path), 200)
     try:
         if not Path(path).exists():
             raise WorksheetError(f"file ({shown}) does not exist: check its name and folder")
         if not Path(path).is_file():
-            raise WorksheetError(f"file ({shown}) is no plain file: give the path of a JSON file")
+            raise WorksheetError(
+                f"file ({shown}) is not a regular file: give the path of a JSON file"
+            )
         with Path(path).open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
@@ -59,14 +61,13 @@ def document_from_bytes(data: bytes) -> dict[str, Any]:
     """Read the bytes of a worksheet file as a JSON document.
 
     Raises:
-        WorksheetError: too large, not UTF-8, no JSON, no object, a key twice, or nested too deeply.
+        WorksheetError: too large, not UTF-8, not JSON, not an object, a key twice, or nested too
+            deeply.
     """
     if len(data) > MAX_BYTES:
         raise WorksheetError(f"worksheet is larger than {MAX_BYTES:,} bytes: use a smaller one")
-    if data.startswith(b"\xef\xbb\xbf"):
-        raise WorksheetError("byte 0 begins a byte order mark: save the file as UTF-8 without one")
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")  # accepts a byte order mark
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise WorksheetError(
@@ -91,7 +92,7 @@ def document_from_text(text: str) -> dict[str, Any]:
         )
     except json.JSONDecodeError as error:
         raise WorksheetError(
-            f"line {error.lineno}, column {error.colno} is no JSON ({error.msg}): mend it there"
+            f"line {error.lineno}, column {error.colno} is not JSON ({error.msg}): correct it there"
         ) from error
     except RecursionError as error:
         raise WorksheetError(_TOO_DEEP) from error
@@ -123,9 +124,13 @@ def _check_everywhere(document: dict[str, Any]) -> None:
         if depth > MAX_NESTING:
             raise WorksheetError(_TOO_DEEP)
         if isinstance(value, _Broken):
-            raise WorksheetError(f"{joined(place, value.repeated)} stands twice: keep one of them")
+            raise WorksheetError(
+                f"{joined(place, value.repeated)} is given twice: keep one of them"
+            )
         if isinstance(value, _NotFinite):
-            raise WorksheetError(f"{place} ({quoted(Literal(value))}) is no finite number: use one")
+            raise WorksheetError(
+                f"{place} ({quoted(Literal(value))}) is not a finite number: use one"
+            )
         pairs: list[tuple[Key, Any]] = []
         if isinstance(value, dict):
             pairs = list(value.items())
@@ -134,7 +139,7 @@ def _check_everywhere(document: dict[str, Any]) -> None:
         open_values += [(joined(place, key), depth + 1, entry) for key, entry in reversed(pairs)]
 
 
-def text_from_document(document: dict[str, Any]) -> str:
+def text_from_document(document: object) -> str:
     """Write a document as JSON text: numbers as they were written, a row of numbers on one line."""
     return _written(document, 0) + "\n"
 

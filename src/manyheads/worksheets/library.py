@@ -1,8 +1,6 @@
 """Worksheet: what users hold. It is read, edited, solved and explained here, and never changed."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ from manyheads.worksheets import places
 from manyheads.worksheets.explain import Explanation, explained
 from manyheads.worksheets.files import document_from_file, document_from_text
 from manyheads.worksheets.numbers import Literal, is_json_number, parse_number
-from manyheads.worksheets.schema import sheet_from_document
 from manyheads.worksheets.sheet import Sheet
 from manyheads.worksheets.sheet_text import text_from_sheet
 from manyheads.worksheets.solution import Solution, solved
@@ -21,20 +18,8 @@ _DATA = Path(__file__).parent / "data"
 _FLAGS = {"true": True, "false": False}
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Worksheet(Sheet):
     """A sum that can be done by hand: what is given, and the ways to work on it."""
-
-    @staticmethod
-    def from_document(document: dict[str, Any]) -> "Worksheet":
-        """Check a JSON document (dicts, lists, texts, numbers) and make a worksheet of it.
-
-        Raises:
-            WorksheetError: a violation of the form; the message names its place.
-        """
-        made = sheet_from_document(document, Worksheet)
-        assert isinstance(made, Worksheet)
-        return made
 
     @staticmethod
     def from_text(text: str) -> "Worksheet":
@@ -49,11 +34,6 @@ class Worksheet(Sheet):
     def document(self) -> dict[str, Any]:
         """The worksheet file as a new JSON document, its numbers as they were written."""
         return document_from_text(self.text)
-
-    @property
-    def expected(self) -> Any:  # noqa: ANN401 - free JSON
-        """Published answers that stand in the file, or None; they are not used for solving."""
-        return json.loads(self.text).get("expected")
 
     def to_json(self) -> str:
         """The worksheet file that this worksheet was read from, with all edits."""
@@ -136,19 +116,10 @@ def _change(document: dict[str, Any], keys: tuple[places.Key, ...], value: objec
 
 
 def _holds_number(keys: tuple[places.Key, ...]) -> bool:
-    """Whether a place is one of those where the form has numbers."""
+    """Whether the form has a number at a place."""
     if keys[0] == "sequences":
         return len(keys) == 5 and keys[2] == "X"
-    numeric = (
-        "heads",
-        "W_O",
-        "b_O",
-        "scale",
-        "token_embedding",
-        "position_embedding",
-        "prediction",
-    )
-    return keys[0] in numeric and keys[-1] != "label"
+    return keys[0] in (*Sheet.TABLES, "scale") and keys[-1] != "label"
 
 
 def worksheet_names() -> tuple[str, ...]:
@@ -182,8 +153,3 @@ def worksheet(name_or_path: str | Path) -> Worksheet:
     except WorksheetError as error:
         shown = quoted(Literal(name_or_path), 200)
         raise WorksheetError(f"file ({shown}): {error}") from error
-
-
-def schema_text() -> str:
-    """The JSON Schema of worksheet files."""
-    return (Path(__file__).parent / "worksheet.schema.json").read_text(encoding="utf-8")

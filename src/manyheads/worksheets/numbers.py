@@ -35,7 +35,7 @@ _TOKEN = re.compile(
 )
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 NUMBER_FORM = 'use a number such as 0.25, "1/7", "-sqrt(2)" or "ln(2)"'
-"""How numbers are written in a worksheet file, said at the end of an error."""
+"""How numbers are written in a worksheet file, for the end of an error."""
 
 
 class Literal(str):
@@ -48,8 +48,8 @@ class Literal(str):
         return str(self)
 
 
-class _RefusalError(ValueError):
-    """Why a text is no number; `parse_number` adds where."""
+class NumberError(ValueError):
+    """Why a value is not a number; `parse_number` adds the place."""
 
 
 def is_json_number(text: str) -> bool:
@@ -57,25 +57,39 @@ def is_json_number(text: str) -> bool:
     return _JSON_NUMBER.fullmatch(text) is not None
 
 
+def shown(value: object) -> str:
+    """Name a JSON value in an error message."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return {dict: "an object", list: "a list", type(None): "null"}.get(type(value)) or quoted(value)
+
+
 def parse_number(value: object, place: str = "number") -> Number:
     """Read one number exactly.
 
     Args:
         value: a text in the form above, an int, a Fraction, or a float (read as Python prints it).
-        place: where the number stands, for the error.
+        place: where the number was given, for the error.
 
     Raises:
-        WorksheetError: no number, not finite, not real, or beyond the limits of this module.
+        WorksheetError: not a number, not finite, not real, or beyond the limits of this module.
     """
-    if isinstance(value, (bool, type(None), list, dict)) or not isinstance(
-        value, (str, int, float, Fraction)
-    ):
-        raise WorksheetError(f"{place} ({_kind(value)}) must be a number: {NUMBER_FORM}")
     try:
-        number = _Parser(value if isinstance(value, str) else _text_of(value)).number()
-        _check_size(number)
-    except _RefusalError as error:
-        raise WorksheetError(f"{place} ({quoted(value)}) {error}") from error
+        return number_from(value)
+    except NumberError as error:
+        raise WorksheetError(f"{place} ({shown(value)}) {error}") from error
+
+
+def number_from(value: object) -> Number:
+    """Read one number exactly, as `parse_number` does.
+
+    Raises:
+        NumberError: as for `parse_number`, without the place.
+    """
+    if isinstance(value, bool) or not isinstance(value, (str, int, float, Fraction)):
+        raise NumberError(f"must be a number: {NUMBER_FORM}")
+    number = _Parser(value if isinstance(value, str) else _text_of(value)).number()
+    _check_size(number)
     return number
 
 
@@ -83,24 +97,17 @@ def _text_of(value: int | float | Fraction) -> str:
     try:
         return str(value)
     except ValueError as error:
-        raise _RefusalError(f"has more than {MAX_DIGITS} digits: use a shorter number") from error
-
-
-def _kind(value: object) -> str:
-    names = {dict: "an object", list: "a list", type(None): "null"}
-    if isinstance(value, bool):
-        return str(value).lower()
-    return names.get(type(value), type(value).__name__)
+        raise NumberError(f"has more than {MAX_DIGITS} digits: use a shorter number") from error
 
 
 def _check_size(number: Number) -> None:
     if isinstance(number, Decimal):
-        raise _RefusalError("has too many terms: use a shorter sum")
+        raise NumberError("has too many terms: use a shorter sum")
     parts = [term.coefficient for term in terms_of(number)]
     if any(max(abs(c.numerator), c.denominator) > _MAX_PART for c in parts):
-        raise _RefusalError("is too long a fraction: use fewer digits")
+        raise NumberError("is too long a fraction: use fewer digits")
     if abs(decimal_of(number)) > _MAX_SIZE:
-        raise _RefusalError(f"is beyond 1e{MAX_EXPONENT}: use a smaller number")
+        raise NumberError(f"is beyond 1e{MAX_EXPONENT}: use a smaller number")
 
 
 class _Parser:
@@ -108,13 +115,13 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_LENGTH:
-            raise _RefusalError(f"is longer than {MAX_LENGTH} characters: use a shorter number")
+            raise NumberError(f"is longer than {MAX_LENGTH} characters: use a shorter number")
         self.tokens, end = [], 0
         text = text.replace("\N{MINUS SIGN}", "-").rstrip()
         while end < len(text):
             found = _TOKEN.match(text, end)
             if found is None:
-                raise _RefusalError(f"cannot be read at character {end + 1}: {NUMBER_FORM}")
+                raise NumberError(f"cannot be read at character {end + 1}: {NUMBER_FORM}")
             self.tokens.append(found.group().strip())
             end = found.end()
         self.next, self.depth = 0, 0
@@ -122,7 +129,7 @@ class _Parser:
     def number(self) -> Number:
         value = self._sum()
         if self._peek():
-            raise _RefusalError(
+            raise NumberError(
                 f"has {quoted(self._peek())} where the number should end: {NUMBER_FORM}"
             )
         return value
@@ -154,7 +161,7 @@ class _Parser:
     def _signed(self) -> Number:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise _RefusalError(
+            raise NumberError(
                 f"has more than {MAX_DEPTH} brackets or signs in each other: use fewer"
             )
         if self._peek() in ("+", "-"):
@@ -179,22 +186,22 @@ class _Parser:
     def _closed(self) -> Number:
         value = self._sum()
         if self._take() != ")":
-            raise _RefusalError(f"has an open bracket: {NUMBER_FORM}")
+            raise NumberError(f"has an open bracket: {NUMBER_FORM}")
         return value
 
 
 def _exact(number: Number) -> Number:
     if isinstance(number, Decimal):
-        raise _RefusalError("has too many terms: use a shorter sum")
+        raise NumberError("has too many terms: use a shorter sum")
     return number
 
 
 def _inverse(number: Number) -> Number:
     if number == ZERO:
-        raise _RefusalError("divides by zero: use another divisor")
+        raise NumberError("divides by zero: use another divisor")
     inverse = reciprocal(number)
     if isinstance(inverse, Decimal):
-        raise _RefusalError(
+        raise NumberError(
             "divides by a sum or logarithm that has no short inverse: use a simpler divisor"
         )
     return inverse
@@ -202,11 +209,11 @@ def _inverse(number: Number) -> Number:
 
 def _function(name: str, argument: Number) -> Number:
     if not isinstance(argument, Fraction):
-        raise _RefusalError(f"takes {name} of a root or logarithm: use {name} of a fraction")
+        raise NumberError(f"takes {name} of a root or logarithm: use {name} of a fraction")
     if name == "sqrt" and argument < 0:
-        raise _RefusalError("takes the square root of a negative number: use sqrt of 0 or more")
+        raise NumberError("takes the square root of a negative number: use sqrt of 0 or more")
     if name == "ln" and argument <= 0:
-        raise _RefusalError(
+        raise NumberError(
             "takes the logarithm of a number that is not positive: use ln of more than 0"
         )
     return square_root(argument) if name == "sqrt" else logarithm(argument)
@@ -215,19 +222,19 @@ def _function(name: str, argument: Number) -> Number:
 def _numeral(token: str) -> Fraction:
     if not token or not (token[0].isdigit() or token[0] == "."):
         if token == "log":
-            raise _RefusalError(
+            raise NumberError(
                 "uses log, which may mean two things: use ln for the natural logarithm"
             )
         what = f"has {quoted(token)} where a number should stand" if token else "ends too early"
-        raise _RefusalError(f"{what}: {NUMBER_FORM}")
+        raise NumberError(f"{what}: {NUMBER_FORM}")
     mantissa, _, exponent = token.lower().partition("e")
     if len(mantissa.replace(".", "")) > MAX_DIGITS:
-        raise _RefusalError(f"has more than {MAX_DIGITS} digits: use a shorter number")
+        raise NumberError(f"has more than {MAX_DIGITS} digits: use a shorter number")
     if (
         len(exponent.lstrip("+-0")) > len(str(MAX_EXPONENT))
         or abs(int(exponent or 0)) > MAX_EXPONENT
     ):
-        raise _RefusalError(f"has a power of ten beyond {MAX_EXPONENT}: use a smaller one")
+        raise NumberError(f"has a power of ten beyond {MAX_EXPONENT}: use a smaller one")
     return Fraction(mantissa) * Fraction(10) ** int(exponent or 0)
 
 

@@ -1,11 +1,11 @@
-"""Places in a worksheet file: `heads[0].W_Q[3][1]`, counted from 0, and what stands there.
+"""Places in a worksheet file: `heads[0].W_Q[3][1]`, counted from 0, and the values there.
 
-Accepted as well: `heads.0.W_Q[3][1]`, and `token_embedding["to be"]` for names that are no words.
+Accepted as well: `heads.0.W_Q[3][1]`, and `token_embedding["to be"]` for other names.
 """
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from manyheads.core.errors import WorksheetError
@@ -13,19 +13,20 @@ from manyheads.core.text import quoted
 from manyheads.worksheets.numbers import Literal
 
 Key = str | int
-_WORD = re.compile(r"[^\W\d][\w-]*")
+_LETTERS = r"[^\W\d][^\s\x00-,./:-@\[-^`{-\x7f]*"  # accents of other scripts are not in \w
+_WORD = re.compile(_LETTERS)
 _STEP = re.compile(
-    r'\.?([^\W\d][\w-]*)|\.([0-9]{1,6})(?![\w])|\[([0-9]{1,6})\]|\[("(?:[^"\\]|\\.)*")\]'
+    rf'\.?({_LETTERS})|\.([0-9]{{1,6}})(?!\w)|\[([0-9]{{1,6}})\]|\[("(?:[^"\\]|\\.)*")\]'
 )
 _MAX_PLACE = 300
 _EXAMPLE = "write it like heads[0].W_Q[3][1], from 0"
 
 
 def joined(place: str, key: Key) -> str:
-    """Write the place of an entry of the object or list that stands at `place`."""
+    """Write the place of an entry of the object or list at `place`."""
     if isinstance(key, int):
         return f"{place}[{key}]"
-    if _WORD.fullmatch(key) and len(key) <= 40:
+    if _WORD.fullmatch(key) and key.isprintable() and len(key) <= 40:
         return f"{place}.{key}" if place else key
     return f"{place}[{json.dumps(key if len(key) <= 40 else key[:37] + '...')}]"
 
@@ -42,7 +43,7 @@ def parsed(place: str) -> tuple[Key, ...]:
     """Read a place into its steps.
 
     Raises:
-        WorksheetError: it is no text, or the text is no place.
+        WorksheetError: it is not a text, or not a place.
     """
     if not isinstance(place, str):
         raise WorksheetError(f"place ({quoted(place)}) must be a text: {_EXAMPLE}")
@@ -72,10 +73,10 @@ def _unquoted(text: str) -> str:
 
 
 def found(document: Any, keys: Sequence[Key]) -> Any:  # noqa: ANN401 - any JSON value
-    """Return what stands at a place of a JSON document.
+    """Return the value at a place of a JSON document.
 
     Raises:
-        WorksheetError: nothing stands there; the message says what does, one step before.
+        WorksheetError: the place does not exist; the message names the keys one step before.
     """
     value = document
     for count, key in enumerate(keys):
@@ -100,7 +101,7 @@ def _keys(place: str, value: dict[str, Any]) -> str:
     return f"{place} has {listed(value)}"
 
 
-def listed(names: Sequence[str] | dict[str, Any], limit: int = 12) -> str:
+def listed(names: Collection[str], limit: int = 12) -> str:
     """List names for an error message, the first dozen of them."""
     shown = [quoted(Literal(name)) for name in list(names)[:limit]]
     return ", ".join(shown) + (", ..." if len(names) > limit else "") if shown else "nothing"

@@ -93,15 +93,7 @@ def quantity_from_text(sheet: Sheet, text: str) -> Quantity | str:
 
 
 def _given(sheet: Sheet, keys: tuple[Key, ...], text: str, fields: list[str]) -> str:
-    tops = (
-        "sequences",
-        "heads",
-        "W_O",
-        "b_O",
-        "token_embedding",
-        "position_embedding",
-        "prediction",
-    )
+    tops = sheet.TABLES
     if keys[0] not in tops:
         example = name_of(sheet.sequences[0].name, "output", 0, 0)
         raise WorksheetError(
