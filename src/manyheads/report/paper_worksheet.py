@@ -5,7 +5,6 @@ The answers in the boxes are the engine's, of the numbers that the worksheet has
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from manyheads.core.tables import Table
 from manyheads.report.paper_parts import Band, Cell, Grid, Heading, Row, Sheets, Words, on_paper
@@ -69,16 +68,15 @@ def _about(sheet: Worksheet, sentence: Sentence, receiver: int) -> str:
 
 def _narrowed(sheet: Worksheet, sentence: Sentence) -> Worksheet:
     """The same worksheet with what one sentence needs of it."""
-    rows, positions = sheet.token_embedding, sheet.position_embedding
-    keys = sentence.token_keys
-    if keys is not None and rows is not None:
-        rows = {key: rows[key] for key in dict.fromkeys(keys)}
-    return replace(
-        sheet,
-        sequences=(sentence,),
-        token_embedding=rows if keys is not None else None,
-        position_embedding=positions[: len(sentence.tokens)] if positions and keys else None,
-    )
+    document, name, keys = sheet.document, sentence.name, sentence.token_keys
+    document["sequences"] = {name: document["sequences"][name]}
+    rows = document.pop("token_embedding", {})
+    positions = document.pop("position_embedding", None)
+    if keys is not None:
+        document["token_embedding"] = {key: rows[key] for key in dict.fromkeys(keys)}
+        if positions is not None:
+            document["position_embedding"] = positions[: len(keys)]
+    return Worksheet.from_document(document)
 
 
 def _given_grid(table: Table) -> Grid:

@@ -1,5 +1,6 @@
 """What-if questions: the same worksheet with one thing changed; the given one stays as it is."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,22 @@ def one_wide_head(sheet: Worksheet) -> Worksheet:
             parts = [head.get(name, [_ZERO] * len(head[matrix][0])) for head in given]
             wide[name] = [number for part in parts for number in part]
     document["heads"] = [wide]
+    return Worksheet.from_document(document)
+
+
+def heads_reordered(sheet: Worksheet, order: Sequence[int], *, with_w_o: bool) -> Worksheet:
+    """Put the heads in another order, with or without their rows of W_O.
+
+    Args:
+        sheet: the worksheet.
+        order: the old index of each head, counted from 0.
+        with_w_o: move the rows of W_O along; otherwise they stay where they were.
+    """
+    document, width = sheet.document, sheet.v_head_dim
+    document["heads"] = [document["heads"][h] for h in order]
+    if with_w_o:
+        rows = document["W_O"]
+        document["W_O"] = [row for h in order for row in rows[h * width : (h + 1) * width]]
     return Worksheet.from_document(document)
 
 

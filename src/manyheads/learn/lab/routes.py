@@ -1,6 +1,6 @@
 """The worksheet `two-routes` as the lab uses it: in fractions, published, and as a living layer."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from manyheads.core.trace import AttentionTrace
 from manyheads.learn.lab.assertions import Equals
 from manyheads.learn.lab.record import Measurement
 from manyheads.worksheets.exact import Steps, solve_exact
-from manyheads.worksheets.interventions import without_head, zero_query
+from manyheads.worksheets.interventions import heads_reordered, without_head, zero_query
 from manyheads.worksheets.library import Worksheet, worksheet
 from manyheads.worksheets.numbers import parse_number
 from manyheads.worksheets.tensors import input_from_sheet, weights_from_sheet
@@ -35,7 +35,7 @@ class Case:
 
     def with_heads_swapped(self) -> "Case":
         """Return another case: the heads change places, the output projection stays."""
-        return Case(sheet=replace(self.sheet, heads=self.sheet.heads[::-1]))
+        return Case(sheet=heads_reordered(self.sheet, (1, 0), with_w_o=False))
 
     def with_zero_query(self) -> "Case":
         """Return another case: every query of every head is zero."""

@@ -4,7 +4,6 @@ A name begins with `quiz:` and its question. Nothing here is typed in but the ex
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import permutations, product
@@ -15,7 +14,12 @@ from manyheads.learn.exercises.counting import stored_parts
 from manyheads.learn.quiz.causality import causality_numbers
 from manyheads.worksheets.arithmetic import Number, multiply, reciprocal, square_root
 from manyheads.worksheets.exact import Steps, solve_exact
-from manyheads.worksheets.interventions import sum_instead_of_concat, without_head, zero_query
+from manyheads.worksheets.interventions import (
+    heads_reordered,
+    sum_instead_of_concat,
+    without_head,
+    zero_query,
+)
 from manyheads.worksheets.library import Worksheet, worksheet
 from manyheads.worksheets.sheet import Sheet
 
@@ -45,7 +49,7 @@ def _full_width() -> Numbers:
 def _concat() -> Numbers:
     """What adding the messages forgets, and what exchanged heads do to the output."""
     sheet = worksheet("two-routes")
-    swapped = replace(sheet, heads=sheet.heads[::-1])
+    swapped = heads_reordered(sheet, (1, 0), with_w_o=False)
     return {
         "sum": sum_instead_of_concat(sheet.solve(exact=True))[-1, 0],
         "sum-swapped": sum_instead_of_concat(swapped.solve(exact=True))[-1, 0],
@@ -120,8 +124,8 @@ def _no_jobs() -> Numbers:
     """Every order of the heads of three-heads, with their rows of W_O and without."""
     sheet = worksheet("three-heads")
     given, orders = solve_exact(sheet)["output"], list(permutations(range(sheet.num_heads)))
-    moved = [_reordered(sheet, order) for order in orders]
-    left = [replace(other, w_o=sheet.w_o) for other in moved]
+    moved = [heads_reordered(sheet, order, with_w_o=True) for order in orders]
+    left = [heads_reordered(sheet, order, with_w_o=False) for order in orders]
     return {
         "heads": _count(sheet.num_heads),
         "orders": _count(_same_outputs(moved, given)),
@@ -129,14 +133,6 @@ def _no_jobs() -> Numbers:
         "orders-left": _count(_same_outputs(left, given)),
         "swapped-output": _concat()["swapped-output"],
     }
-
-
-def _reordered(sheet: Worksheet, order: tuple[int, ...]) -> Worksheet:
-    """The heads in another order, each with its rows of W_O."""
-    width = sheet.v_head_dim
-    blocks = [sheet.w_o[h * width : (h + 1) * width] for h in order]
-    rows = tuple(row for block in blocks for row in block)
-    return replace(sheet, heads=tuple(sheet.heads[h] for h in order), w_o=rows)
 
 
 def _same_outputs(sheets: list[Worksheet], given: Any) -> int:  # noqa: ANN401 - rows of numbers
