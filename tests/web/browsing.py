@@ -32,7 +32,9 @@ GO = """async (fragment) => {
     location.hash = fragment;
     await arrived;
   }
-  await new Promise((done) => setTimeout(done));
+  const pause = () => new Promise((done) => setTimeout(done));
+  await pause();
+  while (document.querySelector("main .loading")) await pause();
 }"""
 COLLECT = (
     """async (fragments) => {
@@ -180,6 +182,7 @@ class Visit:
         self.page.goto("about:blank")
         self.page.goto(self.address + fragment)
         self.page.wait_for_selector("main h2")
+        self.page.wait_for_function("document.querySelector('main .loading') === null")
         return self
 
     def go(self, fragment: str) -> None:

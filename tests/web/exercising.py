@@ -7,10 +7,10 @@ from playwright.sync_api import Page
 
 from manyheads.learn.exercises import Exercise, Mark
 from manyheads.learn.exercises.form import Numbers, number_text
-from manyheads.learn.exercises.kinds import LARGEST_SEED
 from tests.web.reckoning import drawn
+from tools.page.exercises import SEEDS
 
-SEEDS = (3, LARGEST_SEED)
+LAST_SEED = SEEDS - 1
 READ_LINES = """() => [...document.querySelectorAll("main [data-text]")].map(
   (node) => [node.dataset.text, node.textContent])"""
 
@@ -18,11 +18,6 @@ READ_LINES = """() => [...document.querySelectorAll("main [data-text]")].map(
 def place(one: Exercise) -> str:
     """Its address."""
     return f"#learn/exercises/{one.id}"
-
-
-def each(kind: str) -> list[Exercise]:
-    """Exercises of a kind, from some seeds."""
-    return [drawn(kind, seed) for seed in SEEDS]
 
 
 def plain(text: str) -> str:

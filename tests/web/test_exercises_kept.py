@@ -8,11 +8,10 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from manyheads.learn.exercises import KINDS, Exercise, mark
-from manyheads.learn.exercises.kinds import LARGEST_SEED
 from manyheads.learn.exercises.results import FILE, Marked, record_of
 from manyheads.learn.own_files import add_record, read_records
 from tests.web.browsing import Visit
-from tests.web.exercising import answer_with, place, texts
+from tests.web.exercising import LAST_SEED, answer_with, place, texts
 from tests.web.learning import NOON, bring_in, kept, saved
 from tests.web.reckoning import drawn
 from tests.web.test_cards_page import REFUSING
@@ -105,7 +104,7 @@ def test_exercises_can_be_read_by_everybody(
     browser: Browser, from_disk: str, axe: str, size: str, theme: Any, kinds: tuple[str, ...]
 ) -> None:
     places = ["", "nothing", "score/none", "sheet/7/15", "sheet/7/15/4"]
-    places += [f"{kind}/{LARGEST_SEED}" for kind in kinds]
+    places += [f"{kind}/{LAST_SEED}" for kind in kinds]
     with visit_at(browser, from_disk, size, color_scheme=theme) as visit:
         visit.open()
         visit.page.evaluate(axe)

@@ -1,68 +1,69 @@
 """Exercises on the page are the terminal's: what is given, what is right, and how it is marked."""
 
 import re
+import shutil
+from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 from manyheads.learn.exercises import KINDS, mark
 from manyheads.learn.exercises.form import number_text
 from manyheads.learn.exercises.results import FILE, Marked, record_of
 from manyheads.worksheets.arithmetic import float_of
 from tests.web.browsing import Visit
-from tests.web.exercising import answer_with, check_lines, each, names, place, texts
+from tests.web.exercising import answer_with, check_lines, names, place, texts
 from tests.web.learning import NOON, check_said, kept
 from tests.web.reckoning import drawn
 
-QUICK = ("score", "concat", "mask-rows")
-SOME_QUICK = [
-    kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS
-]
+SOME = ("score", "concat", "mask-rows")
 """Marking of every kind is compared with the terminal's without a browser, in web/tests."""
+SEED = 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_given_and_what_is_right_is_the_terminals(visit: Visit, kind: str) -> None:
     visit.open("#learn/exercises")
-    for one in each(kind):
-        before = visit.shown([place(one)])
-        assert {number.quantity for number in before} == names(one)["given"]
-        assert check_lines(visit.page) == {f"exercise:{one.id}:prompt"}
-        assert visit.page.locator(".asked label").all_inner_texts() == list(one.asks)
-        assert "answer[" not in visit.page.content()
-        visit.page.get_by_role("button", name="Give up").click()
-        after = visit.shown([place(one)])
-        assert {number.quantity for number in after} == names(one)["open"]
-        assert len(check_lines(visit.page)) == 1 + len(one.working) + len(one.misconceptions)
-        check_said(before | after)
+    one = drawn(kind, SEED)
+    before = visit.shown([place(one)])
+    assert {number.quantity for number in before} == names(one)["given"]
+    assert check_lines(visit.page) == {f"exercise:{one.id}:prompt"}
+    assert visit.page.locator(".asked label").all_inner_texts() == list(one.asks)
+    assert "answer[" not in visit.page.content()
+    visit.page.get_by_role("button", name="Give up").click()
+    after = visit.shown([place(one)])
+    assert {number.quantity for number in after} == names(one)["open"]
+    assert len(check_lines(visit.page)) == 1 + len(one.working) + len(one.misconceptions)
+    check_said(before | after)
 
 
-@pytest.mark.parametrize("kind", SOME_QUICK)
+@pytest.mark.parametrize("kind", SOME)
 def test_a_right_answer_is_right_exact_or_rounded(visit: Visit, kind: str) -> None:
     visit.open("#learn/exercises")
-    for one in each(kind):
-        visit.go(place(one))
-        for typed in (texts(one.answer), [f"{float_of(n):.6g}" for n in one.answer]):
-            answer_with(visit.page, typed)
-            assert visit.page.inner_text(".verdict.right") == "Right."
-            assert visit.page.evaluate("document.activeElement.textContent") == "Another"
-            visit.page.get_by_role("button", name="Answer again").click()
-            assert "answer[" not in visit.page.content()
+    one = drawn(kind, SEED)
+    visit.go(place(one))
+    for typed in (texts(one.answer), [f"{float_of(n):.6g}" for n in one.answer]):
+        answer_with(visit.page, typed)
+        assert visit.page.inner_text(".verdict.right") == "Right."
+        assert visit.page.evaluate("document.activeElement.textContent") == "Another"
+        visit.page.get_by_role("button", name="Answer again").click()
+        assert "answer[" not in visit.page.content()
 
 
-@pytest.mark.parametrize("kind", SOME_QUICK)
+@pytest.mark.parametrize("kind", SOME)
 def test_every_known_mistake_is_named_as_in_the_terminal(visit: Visit, kind: str) -> None:
     records = []
     visit.open("#learn/exercises")
-    for one in each(kind):
-        visit.go(place(one))
-        for item in one.misconceptions:
-            typed = answer_with(visit.page, texts(item.values))
-            found = mark(one, typed)
-            assert item in found.misconceptions
-            check_lines(visit.page, found)
-            assert visit.page.locator(".verdict.wrong").count() == 1
-            assert "answer[" not in visit.page.content()
-            records.append(record_of(Marked(one, typed, found), NOON))
+    one = drawn(kind, SEED)
+    visit.go(place(one))
+    for item in one.misconceptions:
+        typed = answer_with(visit.page, texts(item.values))
+        found = mark(one, typed)
+        assert item in found.misconceptions
+        check_lines(visit.page, found)
+        assert visit.page.locator(".verdict.wrong").count() == 1
+        assert "answer[" not in visit.page.content()
+        records.append(record_of(Marked(one, typed, found), NOON))
     mine = kept(visit.page, FILE)
     assert [record | {"when": ""} for record in mine] == [r | {"when": ""} for r in records]
 
@@ -133,3 +134,39 @@ def test_a_number_or_a_sentence_that_is_not_the_terminals_is_found(visit: Visit)
     visit.page.locator("[data-text]").first.evaluate("(line) => line.append(' More.')")
     with pytest.raises(AssertionError):
         check_lines(visit.page)
+
+
+LOADED = "Object.keys(globalThis.manyheadsExercises ?? {})"
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+def test_a_kind_is_loaded_when_an_exercise_of_it_is_opened(
+    browser: Browser, served_address: str, from_disk: str, is_served: bool
+) -> None:
+    with Visit(browser, served_address if is_served else from_disk) as visit:
+        visit.open("#learn/exercises")
+        for place, loaded in {
+            "sheet/1/13": [],
+            "score/1": ["score"],
+            "score/2": ["score"],
+            "weight-row/2": ["score", "weight-row"],
+        }.items():
+            visit.go(f"#learn/exercises/{place}")
+            assert visit.page.evaluate(LOADED) == loaded, place
+            assert visit.page.locator("article[data-exercise]").count() == len(loaded[:1])
+
+
+def test_a_kind_that_cannot_be_loaded_says_so_and_is_loaded_later(
+    browser: Browser, site: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "lesson"
+    shutil.copytree(site, copy)
+    script = (copy / "exercises" / "score.js").rename(tmp_path / "score.js")
+    visit = Visit(browser, f"{copy.as_uri()}/index.html")
+    visit.open("#learn/exercises/score/1")
+    says = visit.page.inner_text(".trouble[role=alert]")
+    assert says == "The file exercises/score.js cannot be loaded: reload the page."
+    script.rename(copy / "exercises" / "score.js")
+    visit.go("#learn/exercises/score/2")
+    assert visit.page.get_attribute("[data-exercise]", "data-exercise") == "score/2"
+    visit.context.close()

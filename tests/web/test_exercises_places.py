@@ -8,14 +8,18 @@ from manyheads.learn.exercises import KINDS
 from manyheads.learn.exercises.answers import MAX_COUNT, exercise_sheet
 from manyheads.learn.exercises.kinds import LARGEST_SEED
 from tests.web.browsing import Visit
-from tests.web.exercising import answer_with, check_lines, plain, texts
+from tests.web.exercising import LAST_SEED, answer_with, check_lines, plain, texts
 
-WRONG = f"must be a whole number from 0 to {LARGEST_SEED}"
+WRONG = f"must be a whole number from 0 to {LAST_SEED}: use another"
+NO_COUNT = f"must be a whole number from 1 to {MAX_COUNT}: use another"
+BEYOND = f"must be at most {LAST_SEED} on this page: use another, or run manyheads quiz exercises"
 ADDRESSES: tuple[tuple[str, str, str], ...] = (
     ("score/7", "score/7", ""),
     ("score/007", "score/7", ""),
     ("score", "score/1", ""),
-    (f"mask-rows/{LARGEST_SEED}", f"mask-rows/{LARGEST_SEED}", ""),
+    (f"mask-rows/{LAST_SEED}", f"mask-rows/{LAST_SEED}", ""),
+    (f"mask-rows/{LAST_SEED + 1}", "mask-rows/1", f"{BEYOND} mask-rows --seed {LAST_SEED + 1}"),
+    (f"mask-rows/{LARGEST_SEED}", "mask-rows/1", f"{BEYOND} mask-rows --seed {LARGEST_SEED}"),
     (f"mask-rows/{LARGEST_SEED + 1}", "mask-rows/1", WRONG),
     ("score/-1", "score/1", f"seed (-1) {WRONG}"),
     ("score/1e3", "score/1", f"seed (1e3) {WRONG}"),
@@ -23,16 +27,22 @@ ADDRESSES: tuple[tuple[str, str, str], ...] = (
     ("score/%00%F0%9F%98%80<b>", "score/1", WRONG),
     ("score/" + "9" * 300, "score/1", WRONG),
     ("score/7/8/9/10", "score/7", ""),
-    ("nothing/7", "", "kind (nothing) is not known"),
-    ("__proto__/constructor", "", "kind (__proto__) is not known"),
+    ("nothing/7", "", "kind (nothing) does not exist"),
+    ("__proto__/constructor", "", "kind (__proto__) does not exist"),
     ("", "", ""),
     ("sheet/7/4/2", "weight-row/7", ""),
     ("sheet/7/14/14", "score/8", ""),
-    (f"sheet/{LARGEST_SEED}/14/14", "score/0", ""),
+    (f"sheet/{LAST_SEED}/13/13", f"layout-conversion/{LAST_SEED}", ""),
+    (f"sheet/{LAST_SEED}/14/14", "", f"quiz exercises --seed {LAST_SEED} --count 14"),
+    (f"sheet/{LARGEST_SEED}/14/2", "weight-row/1", f"{BEYOND} --seed {LARGEST_SEED} --count 14"),
     ("sheet/x/14/1", "score/1", f"seed (x) {WRONG}"),
-    ("sheet/7/4/5", "sheet of 4", "number (5) is not on this sheet"),
-    ("sheet/7/0", "sheet of 13", f"count (0) must be 1 to {MAX_COUNT}"),
-    ("sheet/7/1001/-1", "sheet of 13", f"count (1001) must be 1 to {MAX_COUNT}"),
+    ("sheet/7/4/5", "sheet of 4", "number (5) must be a whole number from 1 to 4"),
+    ("sheet/7/0", "sheet of 13", f"count (0) {NO_COUNT}"),
+    (
+        "sheet/7/1001/-1",
+        "sheet of 13",
+        f"count (1001) {NO_COUNT}",
+    ),
     ("sheet/7/1000", "sheet of 1000", ""),
     ("sheet", "sheet of 13", ""),
 )
@@ -58,10 +68,12 @@ def test_an_address_leads_to_its_exercise_or_says_why_not(
 def test_a_wrong_seed_keeps_the_exercise_and_says_why(visit: Visit) -> None:
     visit.open("#learn/exercises/score/7")
     field = visit.page.get_by_label("Seed")
-    for text in ("", "-1", "4294967296", "1/2", "7 8", "\u0661", "__proto__", "9" * 40):
+    for text in ("", "-1", "200", "4294967296", "1/2", "7 8", "\u0661", "__proto__", "9" * 40):
         field.fill(text)
         field.press("Enter")
-        assert f"seed ({text}) {WRONG}" in visit.page.inner_text(".picker .trouble")
+        assert f"seed ({text}) {BEYOND if text == '200' else WRONG}" in visit.page.inner_text(
+            ".picker .trouble"
+        )
         assert visit.page.get_attribute("[data-exercise]", "data-exercise") == "score/7"
         assert visit.page.url.endswith("#learn/exercises/score/7")
     field.fill(" 12 ")
@@ -75,17 +87,17 @@ def test_a_wrong_seed_keeps_the_exercise_and_says_why(visit: Visit) -> None:
 
 
 def test_kind_seed_and_another_move_through_addresses(visit: Visit) -> None:
-    visit.open(f"#learn/exercises/score/{LARGEST_SEED}")
+    visit.open(f"#learn/exercises/score/{LAST_SEED}")
     visit.page.get_by_label("Kind").select_option("byte-count")
-    visit.page.wait_for_selector(f"[data-exercise='byte-count/{LARGEST_SEED}']")
+    visit.page.wait_for_selector(f"[data-exercise='byte-count/{LAST_SEED}']")
     visit.page.get_by_role("link", name="Another").click()
     visit.page.wait_for_selector("[data-exercise='byte-count/0']")
     assert visit.page.url.endswith("#learn/exercises/byte-count/0")
     visit.page.go_back()
-    visit.page.wait_for_selector(f"[data-exercise='byte-count/{LARGEST_SEED}']")
+    visit.page.wait_for_selector(f"[data-exercise='byte-count/{LAST_SEED}']")
 
 
-@pytest.mark.parametrize(("seed", "count"), [(7, 3), (LARGEST_SEED, 14)])
+@pytest.mark.parametrize(("seed", "count"), [(7, 3), (LAST_SEED - 1, 14)])
 def test_a_sheet_is_the_terminals(visit: Visit, seed: int, count: int) -> None:
     visit.open("#learn/exercises")
     form = visit.page.locator(".sheet-form")

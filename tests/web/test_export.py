@@ -90,6 +90,7 @@ def test_documents_are_written_whole_and_without_models_or_packages_too(
 ) -> None:
     monkeypatch.setattr(module, "DATA", {"worksheets.json": worksheets_data})
     monkeypatch.setattr(module.page_paper, "main", lambda *_, **__: None)
+    monkeypatch.setattr(module, "write_exercise_scripts", lambda _: None)
     stale = tmp_path / "files" / "onnx" / "old.onnx"
     stale.parent.mkdir(parents=True)
     stale.touch()

@@ -10,6 +10,7 @@ from typing import Any
 
 from manyheads.cli.page_paper import page_paper
 from manyheads.core.errors import ManyHeadsError
+from tools.page.exercises import exercise_index, write_exercise_scripts
 from tools.page.files import write_json
 from tools.page.learn import learn_data
 from tools.page.models import ONNX_FOLDER, page_index, write_onnx_files
@@ -20,6 +21,7 @@ DATA: Mapping[str, Callable[[], dict[str, Any]]] = {
     "worksheets.json": worksheets_data,
     "study.json": study_data,
     "learn.json": learn_data,
+    "exercises.json": exercise_index,
 }
 """Each document of the page that needs no further file."""
 
@@ -51,6 +53,7 @@ def write_all(out: Path, runtime: Path | None) -> None:
     for name, make in DATA.items():
         write_json(make(), out / name)
     files, onnx = out / "files", None
+    write_exercise_scripts(files)
     shutil.rmtree(files / ONNX_FOLDER, ignore_errors=True)
     if runtime and find_spec("onnx"):
         onnx = write_onnx_files(files, runtime)

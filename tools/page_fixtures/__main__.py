@@ -5,14 +5,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from manyheads.web import exercise_fixture
 from tools.page.files import write_json
 from tools.page_fixtures import learn, worksheets
 
 FIXTURES: Mapping[str, Callable[[], dict[str, Any]]] = {
     "fixture.json": worksheets.fixture,
     "learn.json": learn.fixture,
-    "exercises.json": exercise_fixture.fixture,
 }
 
 

@@ -9,7 +9,7 @@ import "./worksheet/worksheet.css";
 import "./worksheet/explanation.css";
 import "./models/models.css";
 import "./learn/learn.css";
-import "./exercises.css";
+import "./learn/exercises/exercises.css";
 import "./teach/teach.css";
 import "./app/narrow.css";
 

@@ -1,9 +1,7 @@
-/** Addresses, sheets, standing and writing of exercises, apart from any page. */
+/** Addresses, sheets, marks, standing and writing of exercises, apart from any page. */
 
 import { describe, expect, it } from "vitest";
-import { decodeLearn, encodeLearn } from "../../src/learn/place";
-import { lineOf } from "../../src/learn/records";
-import { exerciseRule } from "../../src/learn/rules";
+import pins from "../../../tests/learn/data/exercises.json";
 import {
   assignedOf,
   exerciseAddress,
@@ -13,10 +11,10 @@ import {
   onSheet,
   readCount,
   readSeed,
+  readSheet,
   sheetAddress,
-} from "../../src/lib/exercises/assigned";
-import { exercise, KINDS, LARGEST_SEED } from "../../src/lib/exercises/kinds";
-import { mark } from "../../src/lib/exercises/marking";
+} from "../../src/learn/exercises/assigned";
+import { mark } from "../../src/learn/exercises/marking";
 import {
   countOf,
   countText,
@@ -25,9 +23,22 @@ import {
   numTyped,
   resultOf,
   standingOf,
-} from "../../src/lib/exercises/results";
-import { at } from "../../src/lib/exercises/sums";
-import { headed, piecesOf, readable } from "../../src/lib/exercises/written";
+} from "../../src/learn/exercises/results";
+import { type Exercise, exerciseFrom, KINDS, LAST_SEED } from "../../src/learn/exercises/shipped";
+import { headed, piecesOf, readable } from "../../src/learn/exercises/written";
+import { decodeLearn, encodeLearn } from "../../src/learn/place";
+import { lineOf } from "../../src/learn/records";
+import { exerciseRule } from "../../src/learn/rules";
+
+const exercises = new Map<string, Exercise>(
+  pins.exercises.map((data) => [data.id, exerciseFrom(data)]),
+);
+
+function exercise(id: string): Exercise {
+  const found = exercises.get(id);
+  if (!found) throw new Error(`exercise (${id}) is not in tests/learn/data/exercises.json`);
+  return found;
+}
 
 const asked = (rest: string) => decodeLearn(`exercises/${rest}`).asked ?? [];
 
@@ -35,9 +46,9 @@ describe("what an address asks for", () => {
   it("reads what it wrote", () => {
     const last = { seed: 5, count: 2 };
     for (const { name } of KINDS) {
-      const rest = exerciseAddress(name, LARGEST_SEED).replace("#learn/exercises/", "");
+      const rest = exerciseAddress(name, LAST_SEED).replace("#learn/exercises/", "");
       const found = assignedOf(asked(rest), last);
-      expect(found).toMatchObject({ page: "one", seed: LARGEST_SEED, trouble: "" });
+      expect(found).toMatchObject({ page: "one", seed: LAST_SEED, trouble: "" });
     }
     const rest = sheetAddress(0, MAX_COUNT, MAX_COUNT).replace("#learn/exercises/", "");
     expect(assignedOf(asked(rest), last)).toEqual({
@@ -71,31 +82,78 @@ describe("what an address asks for", () => {
 });
 
 describe("seeds and sheets", () => {
-  it("takes whole numbers of the terminal's range alone", () => {
-    expect([" 7 ", "0", "4294967295", "007"].map(readSeed)).toEqual([7, 0, LARGEST_SEED, 7]);
+  it("takes whole numbers up to the last seed of the page alone", () => {
+    expect([" 7 ", "0", String(LAST_SEED), "007"].map((text) => readSeed(text))).toEqual([
+      7,
+      0,
+      LAST_SEED,
+      7,
+    ]);
     for (const text of ["", "-1", "4294967296", "1.0", "1e3", "\u0661", "7 8", "9".repeat(400)]) {
-      expect(typeof readSeed(text), text).toBe("object");
+      expect(readSeed(text), text).toEqual({
+        error: `seed (${text.slice(0, 40)}) must be a whole number from 0 to ${LAST_SEED}: use another`,
+      });
     }
     expect(["1", "1000"].map(readCount)).toEqual([1, 1000]);
     for (const text of ["0", "1001", "-3", ""]) expect(typeof readCount(text)).toBe("object");
   });
 
-  it("goes from the largest seed to 0, and to the next seed after each round of kinds", () => {
-    expect(nextSeed(LARGEST_SEED)).toBe(0);
-    expect(onSheet(LARGEST_SEED, 12)).toMatchObject({ seed: LARGEST_SEED });
-    expect(onSheet(LARGEST_SEED, 13)).toMatchObject({ seed: 0, kind: at(KINDS, 0) });
+  it("gives the command for seeds that only the terminal has", () => {
+    for (const seed of [LAST_SEED + 1, 4294967295]) {
+      expect(readSeed(String(seed), "score")).toEqual({
+        error: `seed (${seed}) must be at most ${LAST_SEED} on this page: use another, or run manyheads quiz exercises score --seed ${seed} --count 1`,
+      });
+    }
   });
 
-  it("draws every seed after a few tries", () => {
-    for (const kind of KINDS) {
-      for (let seed = 0; seed < 60; seed += 1) exercise(kind, seed * 71_582_788);
+  it("has the sheets whose last round has a seed of the page", () => {
+    const rounds = 3;
+    const first = LAST_SEED - rounds + 1;
+    const most = rounds * KINDS.length;
+    expect(readSheet(String(first), String(most))).toEqual({ seed: first, count: most });
+    expect(onSheet(first, most - 1).seed).toBe(LAST_SEED);
+    const command = `manyheads quiz exercises --seed ${first} --count ${most + 1}`;
+    expect(readSheet(String(first), String(most + 1))).toEqual({
+      error: expect.stringContaining(command),
+    });
+    const found = assignedOf(["sheet", String(first), String(most + 1)], NO_LAST);
+    expect(found).toMatchObject({ page: "kinds", trouble: expect.stringContaining(command) });
+    expect(readSheet("x", "0")).toEqual({ error: expect.stringMatching(/^seed .*\. count /) });
+  });
+
+  it("goes from the last seed to 0, and to the next seed after each round of kinds", () => {
+    expect([nextSeed(LAST_SEED - 1), nextSeed(LAST_SEED)]).toEqual([LAST_SEED, 0]);
+    const last = KINDS.length - 1;
+    expect(onSheet(7, last)).toEqual({ seed: 7, kind: KINDS[last] });
+    expect(onSheet(7, last + 1)).toEqual({ seed: 8, kind: KINDS[0] });
+  });
+});
+
+describe("marking", () => {
+  it("gives every answer the mark of the terminal", () => {
+    for (const { exercise: id, typed, mark: wanted } of pins.marks) {
+      const { isRight, isJudged, misconceptions, says } = mark(exercise(id), typed);
+      const names = misconceptions.map(({ name }) => name);
+      expect({ id, typed, isRight, isJudged, names, says }).toEqual({
+        id,
+        typed,
+        isRight: wanted.right,
+        isJudged: wanted.judged,
+        names: wanted.misconceptions.map(({ name }) => name),
+        says: wanted.says,
+      });
     }
-  }, 60_000);
+  });
+
+  it("knows a marked answer of every kind", () => {
+    const kinds = new Set(pins.marks.map(({ exercise: id }) => exercise(id).kind));
+    expect([...kinds]).toEqual(KINDS.map(({ name }) => name));
+  });
 });
 
 describe("where the learner stands", () => {
   const when = "2026-01-05T12:00:00.000Z";
-  const one = exercise(at(KINDS, 0), 3);
+  const one = exercise("score/3");
   const wrong = resultOf(one, "1, 2, 3", mark(one, "1, 2, 3"), when);
 
   it("counts exercises, not answers, and forgets no right one", () => {
@@ -107,6 +165,12 @@ describe("where the learner stands", () => {
     expect(countText(countOf(standing))).toBe("1 of 2 right so far");
     expect(countText(countOf(standing, "concat"))).toBe("not tried yet");
     expect(freshSeed(standing, "score")).toBe(2);
+    const all = Array.from({ length: LAST_SEED }, (_, i): [string, boolean] => [
+      `score/${i + 1}`,
+      true,
+    ]);
+    expect(freshSeed(new Map(all), "score")).toBe(0);
+    expect(freshSeed(new Map(all.slice(0, -1)), "score")).toBe(LAST_SEED);
     expect(countOf(standingOf([lineOf({ ...wrong, exercise: "nothing/1" })]))).toEqual({
       right: 0,
       tried: 0,

@@ -1,11 +1,10 @@
-/** What became of exercises: records as the terminal keeps them, and where the learner stands. */
+/** Results of exercises: records as the terminal keeps them, and what was right so far. */
 
-import { plainAnswer } from "../../learn/attempts";
-import type { Line } from "../../learn/records";
-import { typedNumbers } from "../../learn/typed";
-import type { Exercise } from "./form";
-import { KINDS } from "./kinds";
+import { plainAnswer } from "../attempts";
+import type { Line } from "../records";
+import { typedNumbers } from "../typed";
 import type { Mark } from "./marking";
+import { type Exercise, KINDS, LAST_SEED } from "./shipped";
 
 export interface Result {
   when: string;
@@ -13,7 +12,7 @@ export interface Result {
   exercise: string;
   typed: string;
   right: boolean;
-  /** Names of the known ways to go wrong that give just these numbers. */
+  /** Names of the known mistakes that give exactly these numbers. */
   misconceptions: readonly string[];
 }
 
@@ -57,11 +56,11 @@ export function countText({ right, tried }: Count): string {
   return tried === 0 ? "not tried yet" : `${right} of ${tried} right so far`;
 }
 
-/** The first seed from 1 on whose exercise of a kind has not been tried. */
+/** The first seed from 1 on whose exercise of a kind has not been tried; 0 where all were. */
 export function freshSeed(standing: Standing, kind: string): number {
-  let seed = 1;
-  while (standing.has(`${kind}/${seed}`)) seed += 1;
-  return seed;
+  for (let seed = 1; seed <= LAST_SEED; seed += 1)
+    if (!standing.has(`${kind}/${seed}`)) return seed;
+  return 0;
 }
 
 /** Fields that were filled as one answer; one field may hold several numbers. */

@@ -1,23 +1,16 @@
-/** Marking: an answer is right, agrees with a known misconception, or is not a mistake we know. */
+/** Marking: an answer is right, agrees with a known mistake, or is wrong in another way. */
 
 import type { Row } from "../../engine/sheet";
-import {
-  type Closeness,
-  howClose,
-  LEAST_DIGITS,
-  type Typed,
-  typedNumbers,
-} from "../../learn/typed";
 import { isError } from "../../numbers/parse";
-import type { Exercise, Misconception } from "./form";
-import { at } from "./sums";
+import { type Closeness, howClose, LEAST_DIGITS, type Typed, typedNumbers } from "../typed";
+import type { Exercise, Misconception } from "./shipped";
 
 export interface Mark {
   /** Whether every number is right. */
   readonly isRight: boolean;
   /** False where it cannot be judged: unreadable, too few numbers or digits; try again. */
   readonly isJudged: boolean;
-  /** The known ways to go wrong that give just these numbers. */
+  /** The known mistakes that give exactly these numbers. */
   readonly misconceptions: readonly Misconception[];
   /** One line to the learner. */
   readonly says: string;
@@ -45,14 +38,17 @@ export function mark(exercise: Exercise, typed: string): Mark {
     isRight: false,
     isJudged: found.length > 0 || closeness.includes("other"),
     misconceptions: found,
-    says: said(exercise, numbers, closeness, found),
+    says: messageFor(exercise, numbers, closeness, found),
   };
 }
 
-/** How each number stands to its value; nothing where their counts differ. */
+/** How close each number is to its value; empty where their counts differ. */
 function closenessOf(numbers: readonly Typed[], values: Row): Closeness[] {
   if (numbers.length !== values.length) return [];
-  return numbers.map((number, i) => howClose(number, at(values, i)));
+  return values.flatMap((value, i) => {
+    const number = numbers[i];
+    return number ? [howClose(number, value)] : [];
+  });
 }
 
 function agrees(closeness: readonly Closeness[]): boolean {
@@ -63,7 +59,7 @@ function isRight(how: Closeness): boolean {
   return how === "same" || how === "rounded";
 }
 
-function said(
+function messageFor(
   { asks }: Exercise,
   numbers: readonly Typed[],
   closeness: readonly Closeness[],
@@ -75,8 +71,8 @@ function said(
     return `${count} number${count > 1 ? "s" : ""} typed, ${asks.length} wanted: ${asks.join(", ")}.`;
   }
   if (!closeness.includes("other")) {
-    const { text } = at(numbers, closeness.indexOf("coarse"));
-    return `${text} has too few digits to tell: give ${LEAST_DIGITS} decimals, or a fraction.`;
+    const coarse = numbers[closeness.indexOf("coarse")]?.text ?? "";
+    return `${coarse} has too few digits to tell: give ${LEAST_DIGITS} decimals, or a fraction.`;
   }
   const right = closeness.filter(isRight).length;
   return `Not right, and not a mistake we know: ${counted(right, closeness.length)} right.`;

@@ -2,7 +2,7 @@
 
 import { isExact, type Num } from "../../numbers/exact";
 import { decimalText, exactText, neededDecimals } from "../../numbers/format";
-import type { GivenTable } from "./form";
+import type { GivenTable } from "./shipped";
 
 /** A sentence with its signs as a person writes them: `-8*sqrt(10)/5` with minus, dot and root. */
 export function readable(text: string): string {
