@@ -1,8 +1,10 @@
 """Explanations: the arithmetic of every number is right, and ends at numbers of the file."""
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from itertools import product
 from typing import Any
@@ -10,17 +12,61 @@ from typing import Any
 import pytest
 
 from manyheads.core.errors import WorksheetError
-from manyheads.worksheets.arithmetic import decimal_of, is_exact
+from manyheads.worksheets.arithmetic import (
+    NEGATIVE_INFINITY,
+    ONE,
+    ZERO,
+    Number,
+    add,
+    decimal_of,
+    exponential,
+    is_exact,
+    is_positive,
+    multiply,
+    reciprocal,
+    square_root,
+)
+from manyheads.worksheets.exact import softmax
 from manyheads.worksheets.explain import Explainer, Explanation
-from manyheads.worksheets.fields import fields_of
+from manyheads.worksheets.fields import Recipe, fields_of
 from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
 from manyheads.worksheets.numbers import parse_number
 from manyheads.worksheets.places import found, parsed
 from manyheads.worksheets.quantities import axis_size, name_of
-from manyheads.worksheets.rules import Recipe, evaluated
 from tests.worksheets.samples import uncausal_sheet
 
 SENTENCES = [(n, s) for n in worksheet_names() for s in worksheet(n).sequence_names]
+
+
+def evaluated(recipe: Recipe, value: Callable[[str], Number], head_dim: int) -> Number:
+    """Do the arithmetic of a recipe that is not `given`.
+
+    Args:
+        recipe: how the number is made.
+        value: finds the numbers that are used, by name.
+        head_dim: d, of which `root` takes 1/sqrt(d).
+    """
+    values = [value(name) for name in recipe.uses] if recipe.kind != "sum" else []
+    plain: Mapping[str, Callable[[], Number]] = {
+        "sum": lambda: _added(recipe.terms, value),
+        "root": lambda: reciprocal(square_root(Fraction(head_dim))),
+        "blocked": lambda: NEGATIVE_INFINITY,
+        "power": lambda: exponential(values[0]),
+        "ratio": lambda: multiply(values[0], reciprocal(values[1])),
+        "rectified": lambda: values[0] if is_positive(values[0]) else ZERO,
+        "softmax": lambda: softmax(values)[0],
+    }
+    return plain[recipe.kind]()
+
+
+def _added(terms: tuple[tuple[str, ...], ...], value: Callable[[str], Number]) -> Number:
+    total: Number = ZERO
+    for names in terms:
+        product: Number = ONE
+        for name in names:
+            product = multiply(product, value(name))
+        total = add(total, product)
+    return total
 
 
 def all_names(sheet: Worksheet, sequence: str) -> list[str]:

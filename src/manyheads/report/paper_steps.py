@@ -11,8 +11,8 @@ from manyheads.worksheets.arithmetic import NEGATIVE_INFINITY, Number, decimal_o
 from manyheads.worksheets.display import fraction_text, given_text
 from manyheads.worksheets.exact import is_blocked
 from manyheads.worksheets.sheet import Sequence, Sheet
+from manyheads.worksheets.sheet_text import feature_columns, head_title
 from manyheads.worksheets.solution import Solution
-from manyheads.worksheets.solution_text import feature_columns, head_title
 
 _LONGEST_EXACT = 9
 _WORDS_A_COLUMN = 10

@@ -2,23 +2,23 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
 from manyheads.core.errors import WorksheetError
+from manyheads.core.tables import wrapped
 from manyheads.core.text import quoted
 from manyheads.worksheets.arithmetic import NEGATIVE_INFINITY, ZERO, Number, float_of, is_exact
 from manyheads.worksheets.display import decimal_text, fraction_text, full_text
 from manyheads.worksheets.exact import Steps, scale_of, solve_exact
-from manyheads.worksheets.explain_text import lines_from_explanation
+from manyheads.worksheets.fields import GIVEN, Kind, Recipe
 from manyheads.worksheets.files import document_from_text
 from manyheads.worksheets.numbers import exact_text, parse_number
 from manyheads.worksheets.places import first_number, found, parsed, written
 from manyheads.worksheets.quantities import Quantity, label_of, quantity_from_text, value_at
-from manyheads.worksheets.rules import GIVEN, Kind, Recipe, recipe_of
 from manyheads.worksheets.sheet import Sheet
 
 
@@ -103,7 +103,7 @@ class Explanation:
 
     def __str__(self) -> str:
         """The steps in 80 columns, the given numbers last."""
-        return "\n".join(lines_from_explanation(self.steps, self.cut))
+        return "\n".join(_lines(self.steps, self.cut))
 
     __repr__ = __str__
 
@@ -177,7 +177,9 @@ class Explainer:
         quantity = self._quantity(name)
         if isinstance(quantity, str):
             return self._given_step(quantity)
-        recipe, zeros = self._without_zeros(recipe_of(self.sheet, quantity))
+        recipe, zeros = self._without_zeros(
+            quantity.field.recipe(self.sheet, quantity.sequence, quantity.index)
+        )
         value = self.value(name)
         return Step(
             quantity=quantity.name,
@@ -272,3 +274,28 @@ def explained(sheet: Sheet, quantity: str, depth: int | None = None) -> Explanat
 def _new_names(layer: list[Step], known: Mapping[str, Step]) -> list[str]:
     names = dict.fromkeys(name for step in layer for name in step.uses)
     return [name for name in names if name not in known]
+
+
+def _lines(steps: Sequence[Step], cut: Sequence[str]) -> Iterable[str]:
+    for step in steps:
+        if not step.given:
+            yield from _paragraph(step)
+    given = [step for step in steps if step.given]
+    if given:
+        yield "Given in the worksheet"
+        width = max(len(step.quantity) for step in given)
+        yield from (f"  {step.quantity:<{width}}  = {step.full_value}" for step in given)
+    if cut:
+        yield f"Cut here: {len(cut)} numbers are used but not explained; ask for more depth."
+
+
+def _paragraph(step: Step) -> Iterable[str]:
+    left_out = {0: "", 1: "   (1 zero term left out)"}
+    note = left_out.get(step.zero_terms, f"   ({step.zero_terms} zero terms left out)")
+    formula = step.formula
+    for sign in (" x ", " / (", "e^("):
+        formula = formula.replace(sign, sign.replace(" ", "\N{NO-BREAK SPACE}"))
+    yield f"{step.quantity} = {step.full_value}"
+    yield from wrapped(f"{step.label}: {step.rule}", "  ")
+    yield from wrapped(formula + note.replace(" ", "\N{NO-BREAK SPACE}"), "    ")
+    yield ""

@@ -9,7 +9,7 @@ from typing import Any
 from manyheads.core.errors import WorksheetError
 from manyheads.core.text import quoted
 from manyheads.worksheets.exact import Steps
-from manyheads.worksheets.fields import Field, fields_of
+from manyheads.worksheets.fields import Field, fields_of, name_of
 from manyheads.worksheets.numbers import Literal
 from manyheads.worksheets.places import Key, listed, parsed, written
 from manyheads.worksheets.sheet import Sheet
@@ -42,11 +42,6 @@ class Quantity:
     def name(self) -> str:
         """As it is written: `river.output[9][0]`."""
         return written((self.sequence, self.field.name, *self.index))
-
-
-def name_of(sequence: str, field: str, *index: int) -> str:
-    """Write the name of a solved number."""
-    return written((sequence, field, *index))
 
 
 def value_at(steps: Steps, field: str, index: tuple[int, ...]) -> Any:  # noqa: ANN401 - a number

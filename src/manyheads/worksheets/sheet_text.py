@@ -35,18 +35,25 @@ def tables_from_sheet(sheet: Sheet) -> Iterable[Table]:
         yield _head_table(sheet, index, head)
     names = [f"h{h + 1}.{i + 1}" for h in range(sheet.num_heads) for i in range(sheet.v_head_dim)]
     yield _matrix(
-        "W_O: joined heads to output", names, _features(sheet), sheet.w_o, sheet.b_o, "b_O"
+        "W_O: joined heads to output", names, feature_columns(sheet), sheet.w_o, sheet.b_o, "b_O"
     )
     if sheet.prediction is not None:
         yield from _prediction_tables(sheet, sheet.prediction)
 
 
-def _features(sheet: Sheet) -> list[str]:
-    return [shortened(name, 14) for name in sheet.features]
+def feature_columns(sheet: Sheet) -> tuple[str, ...]:
+    """The features' names as columns."""
+    return tuple(shortened(name, 14) for name in sheet.features)
+
+
+def head_title(sheet: Sheet, index: int) -> str:
+    """The head's number from 1, and its label if it has one."""
+    plain, label = f"Head {index + 1}", sheet.heads[index].label
+    return plain if label.lower() == plain.lower() else f"{plain}, {label}"
 
 
 def _input_tables(sheet: Sheet) -> Iterable[Table]:
-    features = _features(sheet)
+    features = feature_columns(sheet)
     for sequence in sheet.sequences:
         if sequence.token_keys is None:
             names = [f"{i + 1:>2} {shortened(t, 12)}" for i, t in enumerate(sequence.tokens)]
@@ -61,8 +68,6 @@ def _input_tables(sheet: Sheet) -> Iterable[Table]:
 
 
 def _head_table(sheet: Sheet, index: int, head: Head) -> Table:
-    plain = f"Head {index + 1}"
-    title = plain if head.label.lower() == plain.lower() else f"{plain}, {head.label}"
     parts = {"Q": (head.w_q, head.b_q), "K": (head.w_k, head.b_k), "V": (head.w_v, head.b_v)}
     columns = [f"W_{part}.{i + 1}" for part, (w, _) in parts.items() for i in range(len(w[0]))]
     rows = [
@@ -72,7 +77,7 @@ def _head_table(sheet: Sheet, index: int, head: Head) -> Table:
     if any(b is not None for _, b in parts.values()):
         given = ((ZERO,) * len(w[0]) if b is None else b for w, b in parts.values())
         bias = tuple(chain.from_iterable(given))
-    return _matrix(title, _features(sheet), columns, rows, bias)
+    return _matrix(head_title(sheet, index), feature_columns(sheet), columns, rows, bias)
 
 
 def _prediction_tables(sheet: Sheet, prediction: Prediction) -> Iterable[Table]:
@@ -80,7 +85,7 @@ def _prediction_tables(sheet: Sheet, prediction: Prediction) -> Iterable[Table]:
     units = [f"u{j + 1}" for j in range(width)]
     yield _matrix(
         "W_hidden: row to hidden units u1, u2, ...",
-        _features(sheet),
+        feature_columns(sheet),
         units,
         prediction.w_hidden,
         prediction.b_hidden,
