@@ -9,8 +9,7 @@ import pytest
 
 from manyheads.cli.check import _declared, check
 from manyheads.cli.main import main
-from manyheads.verify.declared import subject_from_declared
-from manyheads.verify.subject import subject_from_dict
+from manyheads.verify.subject_files import subject_from_declared, subject_from_dict
 from tests.verify.strangers import PARAMS, declaration, judge_by_one_call, write_strangers
 
 TARGET = "strangers_attention.py:"
@@ -84,7 +83,7 @@ def test_a_manifest_goes_on_whatever_one_subject_does(
     assert err == ""
     assert [r["verdict"] == "sound" for r in reports] == [False, True, False, False, False, False]
     assert [r["id"] for r in reports[:5]] == [name.lower() for name in names]
-    assert "no 'Absent' there" in reports[3]["findings"][0]["says"]
+    assert "has no Absent: use one of" in reports[3]["findings"][0]["says"]
     assert "within the time limit of 4 s" in Path("page.html").read_text()
     assert main([*arguments, "--allow-undetermined", "--jobs", "1"]) == 0
     assert "6 subjects: 1 sound, 0 faulty, 5 undetermined" in capsys.readouterr().out
@@ -106,24 +105,28 @@ def test_allow_undetermined_does_not_allow_faults() -> None:
     [
         ([], "give one of FILE.py:NAME, --subject FILE or --subjects FILE"),
         ([f"{TARGET}Sound", "--subject", "strangers_attention.py"], "give one of"),
-        (["none.py:Sound"], "there is no file .*none.py"),
-        ([f"{TARGET}Absent"], "no 'Absent' there, but .*Sound"),
+        (["none.py:Sound"], "the file .*none.py does not exist"),
+        ([f"{TARGET}Absent"], "has no Absent: use one of .*Sound"),
         (["no.such.module:Sound"], "importing no.such.module raises ModuleNotFoundError"),
-        (["Sound"], r"target \('Sound'\) must be file.py:object"),
-        ([f"{TARGET}Sound", "--submodule", "deep.attn"], "submodule .'deep.attn'.: no 'deep'"),
+        (["Sound"], r"target \(Sound\) must be file.py:object"),
+        (
+            [f"{TARGET}Sound", "--submodule", "deep.attn"],
+            r"submodule \(deep.attn\): Sound has no deep",
+        ),
         ([f"{TARGET}Sound", "--num-heads", "5", "--embed-dim", "12"], "must divide"),
         ([f"{TARGET}Sound", "--num-heads", "0"], "--num-heads"),
         ([f"{TARGET}Sound", "--mask", "m:BS"], r"--mask \(m:BS\) must be ARG:AXES:CONVENTION"),
         ([f"{TARGET}Sound", "--mask", "m:SB:blocked"], r"call.masks\[0\].axes \('SB'\)"),
         ([f"{TARGET}Sound", "--arg", "bias"], r"--arg \(bias\) must be NAME=VALUE"),
-        ([f"{TARGET}Sound", "--params", "{"], "--params .* is no JSON"),
-        ([f"{TARGET}Sound", "--params", "{}"], r"params.layout \(None\) is not known"),
-        ([f"{TARGET}Sound", "--alibi", "--rope", "half"], "exclude each other"),
+        ([f"{TARGET}Sound", "--params", "{"], "--params .* is not JSON"),
+        ([f"{TARGET}Sound", "--params", "{}"], "params.layout is missing"),
+        ([f"{TARGET}Sound", "--alibi", "--rope", "half"], "cannot be used together"),
         ([f"{TARGET}Sound", "--rope-base", "5"], "--rope-base needs --rope"),
         ([f"{TARGET}Sound", "--time-limit", "0"], "--time-limit"),
-        ([f"{TARGET}Sound", "--html", "no/page.html"], "there is no folder"),
+        ([f"{TARGET}Sound", "--html", "no/page.html"], "no folder .*: create"),
+        (["model.onnx"], "is an ONNX file, and only Python code can be checked: give the PyTorch"),
         (["--subject", "none.json"], "none.json"),
-        (["--subjects", "strangers_attention.py"], "is no JSON"),
+        (["--subjects", "strangers_attention.py"], "is not JSON"),
     ],
 )
 def test_wrong_use_is_one_line(
@@ -136,7 +139,7 @@ def test_wrong_use_is_one_line(
 def test_declarations_beside_a_file_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("s.json").write_text(json.dumps(declaration("Sound")))
     line = refusal(capsys, "--subject", "s.json", "--num-heads", "4", "--arg", "a=1")
-    assert "num_heads, kwargs cannot be declared beside a file" in line
+    assert "num_heads, kwargs cannot be declared together with a file" in line
 
 
 def test_options_declare_what_a_file_would() -> None:
@@ -177,5 +180,5 @@ def test_options_declare_what_a_file_would() -> None:
 def test_help_says_that_it_runs_the_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--help"]) == 0
     out = capsys.readouterr().out
-    assert "RUNS ITS CODE" in out
+    assert "RUNS THE CODE" in out
     assert "\n    manyheads check my_file.py:MyAttention --embed-dim 32 --num-heads 4\n" in out

@@ -4,7 +4,8 @@ from typing import Any
 
 from torch import nn
 
-from manyheads.verify.subject import Subject, subject_from_dict
+from manyheads.verify.subject import Subject
+from manyheads.verify.subject_files import subject_from_dict
 from tests.verify import faulty_modules as made
 from tests.verify import faulty_positions as placed
 

@@ -13,8 +13,8 @@ import manyheads as mh
 from manyheads.core.config import Rotary
 from manyheads.core.errors import SubjectError
 from manyheads.verify import assert_sound, check
-from manyheads.verify.declared import subject_from_declared
-from manyheads.verify.subject import MaskSpec, ParamSpec, subject_from_dict
+from manyheads.verify.subject import MaskSpec, ParamSpec
+from manyheads.verify.subject_files import subject_from_declared, subject_from_dict
 from tests.verify.strangers import PARAMS, declaration, judge_by_one_call, write_strangers
 
 SIZES: dict[str, Any] = {"embed_dim": 12, "num_heads": 3, "form": "self", "params": PARAMS}
@@ -83,7 +83,7 @@ def test_a_class_is_built_and_a_subject_can_be_a_dict(
     ],
 )
 def test_an_unknown_keyword_is_named_with_the_nearest_known(name: str, near: str) -> None:
-    with pytest.raises(SubjectError, match=rf"{name} \(7\) is nothing to declare: .*{near}"):
+    with pytest.raises(SubjectError, match=rf"{name} \(7\) cannot be declared: .*{near}"):
         check(nn.Linear(3, 3), **{name: 7})
 
 

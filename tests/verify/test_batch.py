@@ -6,11 +6,16 @@ from pathlib import Path
 import pytest
 
 from manyheads.core.errors import SubjectError
-from manyheads.verify import batch
-from manyheads.verify.batch import default_jobs, examine_subjects, verify_subjects
-from manyheads.verify.examine import Examined
-from manyheads.verify.isolation import Limits
-from manyheads.verify.subject import Subject, read_manifest
+from manyheads.verify import isolation
+from manyheads.verify.isolation import (
+    Examined,
+    Limits,
+    default_jobs,
+    examine_subjects,
+    verify_subjects,
+)
+from manyheads.verify.subject import Subject
+from manyheads.verify.subject_files import read_manifest
 from tests.verify.strangers import declaration, judge_by_one_call, write_strangers
 
 NAMES = ["Hangs", "Sound", "Leaves", "Raises", "CannotBeBuilt"]
@@ -45,7 +50,7 @@ def test_reports_come_in_order_and_a_bad_subject_spoils_no_other(
 def test_what_is_not_there_is_told_from_what_goes_wrong(tmp_path: Path) -> None:
     names = ["Absent", "Raises", "CannotBeBuilt"]
     examined = examine_subjects(subjects(tmp_path, names)[:3])
-    assert "no 'Absent' there" in (examined[0].refused or "")
+    assert "has no Absent: use one of" in (examined[0].refused or "")
     assert [one.refused for one in examined[1:]] == [None, None]
 
 
@@ -53,7 +58,7 @@ def test_without_fork_subjects_run_in_this_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge_by_one_call(monkeypatch)
-    monkeypatch.setattr(batch, "can_isolate", lambda: False)
+    monkeypatch.setattr(isolation, "can_isolate", lambda: False)
     reports = verify_subjects(subjects(tmp_path, ["Sound", "Raises"]))
     assert [report.verdict for report in reports] == ["sound", "undetermined", "undetermined"]
 
@@ -62,13 +67,13 @@ def test_processes_are_ended_when_a_caller_gives_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = []
-    stop = batch.IsolatedRun.stop
+    stop = isolation.IsolatedRun.stop
 
-    def noted(run: batch.IsolatedRun) -> None:
+    def noted(run: isolation.IsolatedRun) -> None:
         stopped.append(run.subject.id)
         stop(run)
 
-    monkeypatch.setattr(batch.IsolatedRun, "stop", noted)
+    monkeypatch.setattr(isolation.IsolatedRun, "stop", noted)
 
     def give_up(index: int, examined: Examined) -> None:
         raise KeyboardInterrupt

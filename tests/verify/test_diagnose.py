@@ -13,7 +13,7 @@ from manyheads.faults import Variant
 from manyheads.faults.positions import OtherRotary
 from manyheads.faults.softmax import OtherScale
 from manyheads.verify.context import RIGHT
-from manyheads.verify.diagnose import Observation, all_variants, fits, relative_gap
+from manyheads.verify.diagnose import Observation, all_variants, fits, gap_where_known
 from tests.factories import annotations_unchecked
 from tests.faults.problems import STANDARD, key_mask, problem_of
 
@@ -109,16 +109,16 @@ def _tensor(*numbers: float) -> Tensor:
 
 
 def test_gap_is_relative_to_the_largest_expected_number() -> None:
-    assert relative_gap(_tensor(1.0, 4.5), _tensor(1.0, 4.0)) == pytest.approx(0.125)
-    assert relative_gap(_tensor(0.25), _tensor(0.0)) == 0.25
+    assert gap_where_known(_tensor(1.0, 4.5), _tensor(1.0, 4.0)) == pytest.approx(0.125)
+    assert gap_where_known(_tensor(0.25), _tensor(0.0)) == 0.25
 
 
 def test_gap_skips_what_the_expectation_leaves_open_and_nothing_else() -> None:
     nan = math.nan
-    assert relative_gap(_tensor(9.0, 1.0), _tensor(nan, 1.0)) == 0.0
-    assert relative_gap(_tensor(nan, 1.0), _tensor(1.0, 1.0)) == math.inf
-    assert relative_gap(_tensor(1.0), _tensor(1.0, 1.0)) == math.inf
-    assert relative_gap(_tensor(1.0, 1, 1, 1, 1), _tensor(1.0, nan, nan, nan, nan)) == math.inf
+    assert gap_where_known(_tensor(9.0, 1.0), _tensor(nan, 1.0)) == 0.0
+    assert gap_where_known(_tensor(nan, 1.0), _tensor(1.0, 1.0)) == math.inf
+    assert gap_where_known(_tensor(1.0), _tensor(1.0, 1.0)) == math.inf
+    assert gap_where_known(_tensor(1.0, 1, 1, 1, 1), _tensor(1.0, nan, nan, nan, nan)) == math.inf
 
 
 def test_causal_off_by_one_is_named_though_its_first_row_is_empty() -> None:

@@ -9,7 +9,8 @@ from manyheads.verify.infer import infer
 from manyheads.verify.infer_params import params_words
 from manyheads.verify.loading import load_target
 from manyheads.verify.run import verify
-from manyheads.verify.subject import Spec, Subject, read_manifest
+from manyheads.verify.subject import Spec, Subject
+from manyheads.verify.subject_files import read_manifest
 
 
 def _subjects(shared: Path, kind: str) -> Iterator[Subject]:

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from manyheads.verify.batch import verify_subjects
-from manyheads.verify.isolation import IsolatedRun, Limits, can_isolate, load_once
+from manyheads.verify.isolation import IsolatedRun, Limits, can_isolate, load_once, verify_subjects
 from manyheads.verify.report import VerifyReport
-from manyheads.verify.subject import subject_from_dict
+from manyheads.verify.subject_files import subject_from_dict
 from tests.verify.strangers import declaration, judge_by_one_call, write_strangers
 
 pytestmark = pytest.mark.skipif(not can_isolate(), reason="this system has no fork")
 
 
-def judged(name: str, folder: Path, seconds: float = 30.0, **limits: int) -> VerifyReport:
+def judged(name: str, folder: Path, seconds: float = 120.0, **limits: int) -> VerifyReport:
     write_strangers(folder)
     subject = subject_from_dict(declaration(name), folder)
     return verify_subjects([subject], limits=Limits(seconds=seconds, **limits))[0]

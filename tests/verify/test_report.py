@@ -10,11 +10,17 @@ import pytest
 
 from manyheads.core.errors import ConfigError
 from manyheads.verify.findings import CheckResult, Finding
-from manyheads.verify.report import VerifyReport
-from manyheads.verify.report_html import page_from_reports, write_page
-from manyheads.verify.report_json import plain, report_from_dict
-from manyheads.verify.report_picture import picture_from_evidence, text_from_picture
-from manyheads.verify.report_text import text_from_report, text_from_reports
+from manyheads.verify.report import (
+    VerifyReport,
+    page_from_reports,
+    picture_from_evidence,
+    plain,
+    report_from_dict,
+    text_from_picture,
+    text_from_report,
+    text_from_reports,
+    write_page,
+)
 
 NASTY = "\x1b[2J<script>alert(1)</script>\r\n&'\""
 SAYS = "scores are divided by 3.4641 = sqrt(12), the model width; declared head width 4 needs 2"

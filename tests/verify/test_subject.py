@@ -1,20 +1,22 @@
 """What a subject file may hold, and how each violation names its place."""
 
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from manyheads.core.config import Rotary
 from manyheads.core.errors import SubjectError
-from manyheads.verify.subject import (
-    CallSpec,
-    MaskSpec,
-    Subject,
+from manyheads.verify.subject import CallSpec, MaskSpec, Subject
+from manyheads.verify.subject_files import (
     read_manifest,
     read_subject,
     subject_from_dict,
+    subject_schema,
 )
 
 FULL: dict[str, Any] = {
@@ -98,12 +100,13 @@ VIOLATIONS: tuple[tuple[tuple[str, ...], Any, str], ...] = (
     (("spec", "num_heads"), True, r"spec.num_heads \(True\) must be a whole number"),
     (("spec", "num_kv_heads"), 4, r"spec.num_kv_heads \(4\) must divide spec.num_heads \(6\)"),
     (("spec", "window"), 1.5, r"spec.window \(1.5\) must be a whole number"),
-    (("spec", "scale"), "big", r"spec.scale \('big'\) must be a number"),
+    (("spec", "scale"), "big", r"spec.scale \('big'\) must be a finite number"),
     (("spec", "causal"), "never", r"spec.causal \('never'\) is not known: use one of always"),
     (("spec", "position"), "rope", r"spec.position \('rope'\) must be an object"),
     (("spec", "position", "type"), "x", r"spec.position.type \('x'\) is not known"),
-    (("spec", "position", "style"), "x", r"spec.position: style \('x'\) is no rotary pairing"),
-    (("spec", "position", "base"), -1, r"spec.position: base \(-1\) must be positive"),
+    (("spec", "position", "style"), "x", r"spec.position.style \('x'\) is not known"),
+    (("spec", "position", "base"), -1, r"spec.position.base \(-1\) must be a finite"),
+    (("spec", "position", "base"), 0, r"spec.position: base \(0.0\) must be positive: use"),
     (("spec", "fully_masked"), "one", r"spec.fully_masked \('one'\) is not known: use one of zero"),
     (("spec", "compute_dtype"), "int8", r"spec.compute_dtype \('int8'\) is not known"),
     (("call",), 1, r"call \(1\) must be an object"),
@@ -113,7 +116,7 @@ VIOLATIONS: tuple[tuple[tuple[str, ...], Any, str], ...] = (
     (("call", "weights_axes"), "TS", r"call.weights_axes \('TS'\) is not known"),
     (("call", "masks"), {}, r"call.masks \({}\) must be a list"),
     (("call", "masks"), [3], r"call.masks\[0\] \(3\) must be an object"),
-    (("call", "masks"), [{"axes": "BS"}], r"call.masks\[0\].arg \(None\) must be text"),
+    (("call", "masks"), [{"axes": "BS"}], r"call.masks\[0\].arg is missing: declare it"),
     (("call", "masks"), [{"arg": "m", "axes": "SB"}], r"call.masks\[0\].axes \('SB'\) is not"),
     (
         ("call", "masks"),
@@ -132,21 +135,65 @@ VIOLATIONS: tuple[tuple[tuple[str, ...], Any, str], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("place", "value", "said"), VIOLATIONS)
-def test_violation_names_the_place_and_the_value(
-    place: tuple[str, ...], value: Any, said: str
-) -> None:
-    document: Any = json.loads(json.dumps(FULL))
+def changed(place: tuple[str, ...], value: Any) -> Any:
+    """The full document with another value at a place."""
     if not place:
-        document = value
-    else:
-        *outer, last = place
-        here = document
-        for step in outer:
-            here = here[step]
-        here[last] = value
-    with pytest.raises(SubjectError, match=f"^{said}"):
+        return value
+    document: Any = json.loads(json.dumps(FULL))
+    *outer, last = place
+    here = document
+    for step in outer:
+        here = here[step]
+    here[last] = value
+    return document
+
+
+def refusal(document: object) -> str:
+    try:
         subject_from_dict(document)
+    except SubjectError as error:
+        return str(error)
+    return ""
+
+
+def test_violation_names_the_place_the_value_and_a_remedy() -> None:
+    refusals = [(refusal(changed(place, value)), said) for place, value, said in VIOLATIONS]
+    assert [pair for pair in refusals if not (re.match(pair[1], pair[0]) and ": " in pair[0])] == []
+
+
+def test_schema_refuses_what_the_reader_refuses_and_takes_what_it_takes() -> None:
+    judge = jsonschema.Draft202012Validator(subject_schema())
+    assert list(judge.iter_errors(FULL)) == []
+    for place, value, said in VIOLATIONS:
+        if place[-1:] == ("num_kv_heads",) or (place[-1:], value) == (("base",), 0):
+            continue  # rules between fields, and of Rotary itself
+        assert list(judge.iter_errors(changed(place, value))), said
+
+
+def test_everything_that_is_missing_or_wrong_is_named_at_once() -> None:
+    document = {"spec": {"num_heads": 0, "scale": -1.0}, "call": {"masks": [{"axes": "BS"}]}}
+    assert refusal(document) == (
+        "target is missing: declare it; spec.num_heads (0) must be a whole number from 1 to 65536: "
+        "use a number such as 8; spec.scale (-1.0) must be a finite number that is not negative: "
+        "use a number such as 0.5; call.masks[0].arg is missing: declare it; "
+        "call.masks[0].convention is missing: declare it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("num_heads", (1, 65536), (0, 65537)),
+        ("scale", (0, 5e-324, 1.7e308), (-5e-324, math.inf, math.nan)),
+    ],
+)
+def test_limits_of_numbers(name: str, good: tuple[float, ...], bad: tuple[float, ...]) -> None:
+    assert [v for v in good if refusal({"target": "a:b", "spec": {name: v}})] == []
+    assert [v for v in bad if not refusal({"target": "a:b", "spec": {name: v}})] == []
+
+
+def test_long_value_is_shortened() -> None:
+    assert len(refusal({"target": "a:b", "call": {"form": "x" * 5000}})) < 150
 
 
 def test_subject_file_is_read_with_its_folder(tmp_path: Path) -> None:
@@ -159,7 +206,7 @@ def test_subject_file_is_read_with_its_folder(tmp_path: Path) -> None:
 def test_file_that_is_no_json_is_named(tmp_path: Path, text: str | bytes) -> None:
     path = tmp_path / "subject.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(SubjectError, match=r"subject.json\) is no JSON"):
+    with pytest.raises(SubjectError, match=r"subject.json\) is not JSON"):
         read_subject(path)
 
 

@@ -9,7 +9,8 @@ import torch
 from manyheads.verify.loading import build, load_target
 from manyheads.verify.report import VerifyReport
 from manyheads.verify.run import verify
-from manyheads.verify.subject import Subject, read_manifest
+from manyheads.verify.subject import Subject
+from manyheads.verify.subject_files import read_manifest
 from tests.factories import annotations_unchecked
 
 FAULTY = [

@@ -11,8 +11,7 @@ from torch import nn
 
 from manyheads.verify.calling import prepared
 from manyheads.verify.checks.behaviour import dependence
-from manyheads.verify.checks.parity import check_values
-from manyheads.verify.checks.weights import check_returned_weights
+from manyheads.verify.checks.values import check_returned_weights, check_values
 from manyheads.verify.context import Check, Context
 from manyheads.verify.findings import found
 from manyheads.verify.problems import ProblemMaker

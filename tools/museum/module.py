@@ -11,7 +11,8 @@ from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Answer, GivenMask, Problem
 from manyheads.verify.parameters import locate
 from manyheads.verify.problems import ProblemMaker
-from manyheads.verify.subject import Subject, subject_from_dict
+from manyheads.verify.subject import Subject
+from manyheads.verify.subject_files import subject_from_dict
 
 _SEPARATE = {"layout": "separate", "q": "q", "k": "k", "v": "v", "o": "o"}
 _SPEC = {"embed_dim": 12, "num_heads": 3, "head_dim": 4}

@@ -11,8 +11,8 @@ from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Answer, GivenMask, Problem
 from manyheads.core.weights import HeadWeights
 from manyheads.faults.softmax import OtherScale
+from manyheads.verify.parameters import attribute
 from manyheads.verify.subject import Subject
-from manyheads.verify.weight_reader import attribute
 from tools.museum.module import FaultyAttention, Maker
 
 

@@ -1,30 +1,35 @@
-"""`manyheads check`: is this attention sound and, if not, which mistake is it?"""
+"""`manyheads check`: is this attention correct and, if not, which fault does it have?"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from manyheads.core.config import RotaryStyle
 from manyheads.core.errors import SubjectError
-from manyheads.verify.batch import examine_subjects
-from manyheads.verify.declared import subject_from_declared
-from manyheads.verify.examine import Examined
-from manyheads.verify.isolation import Limits, can_isolate
-from manyheads.verify.report import VerifyReport
-from manyheads.verify.report_html import write_page
-from manyheads.verify.report_json import plain
-from manyheads.verify.report_text import clean, text_from_report, text_from_reports
+from manyheads.core.text import brief
+from manyheads.verify.isolation import Examined, Limits, can_isolate, examine_subjects
+from manyheads.verify.report import (
+    VerifyReport,
+    clean,
+    plain,
+    text_from_report,
+    text_from_reports,
+    write_page,
+)
 from manyheads.verify.subject import (
+    AXES,
+    CONVENTIONS,
     FORMS,
+    FULLY_MASKED,
     LAYOUTS,
     RETURNS,
+    WEIGHTS_AXES,
     Subject,
-    read_manifest,
-    read_subject,
 )
 
 _COUNT = click.IntRange(1, 1 << 16)
@@ -41,42 +46,58 @@ def _choice(name: str, options: Sequence[str], text: str) -> Callable[[Any], Any
 
 _DECLARATIONS = (
     _count("--embed-dim", "Width D of the input."),
-    _count("--num-heads", "Query heads H."),
-    _count("--num-kv-heads", "Key/value heads G; H unless given."),
-    _count("--head-dim", "Width of one head; D / H unless given."),
-    _count("--v-head-dim", "Width of one value head."),
-    _count("--kdim", "Width of the key input."),
-    _count("--vdim", "Width of the value input."),
+    _count("--num-heads", "Number of query heads H."),
+    _count("--num-kv-heads", "Number of key/value heads G (default H)."),
+    _count("--head-dim", "Width of one head (default D / H)."),
+    _count("--v-head-dim", "Width of one value head (default: the head width)."),
+    _count("--kdim", "Width of the key input (default D)."),
+    _count("--vdim", "Width of the value input (default: that of the key input)."),
+    click.option("--scale", type=float, help="Factor of the scores (default 1/sqrt(head width))."),
+    _choice("--causal", ["always"], "The module is causal on every call."),
+    _count("--window", "Number of keys that a query sees, including its own position."),
+    _choice("--rope", get_args(RotaryStyle), "Rotary positions with this pairing of channels."),
     click.option(
-        "--scale", type=float, help="Factor of the scores; 1/sqrt(head width) unless given."
+        "--rope-base", type=float, metavar="X", help="Base of the rotary angles (default 10000)."
     ),
-    _choice("--causal", ["always"], "Causal without being asked."),
-    _count("--window", "Keys a query sees, itself included."),
-    _choice("--rope", ["half", "interleaved"], "Rotary positions with this pairing."),
-    click.option("--rope-base", type=float, metavar="X", help="Base of the rotary angles; 10000."),
-    click.option("--alibi", is_flag=True, help="Linear position bias on the scores."),
+    click.option("--alibi", is_flag=True, help="Linear position bias (ALiBi) on the scores."),
     click.option(
-        "--dropout", type=click.FloatRange(0, 1), help="Share of weights dropped in training."
+        "--dropout",
+        type=click.FloatRange(0, 1),
+        help="Fraction of weights dropped in training, 0 to 1.",
     ),
-    _choice("--fully-masked", ["zero", "unspecified"], "What a row without allowed keys gives."),
-    _choice("--form", FORMS, "Call form: f(x), f(x, context), f(query, key, value), ..."),
-    _choice("--layout", LAYOUTS, "Order of the input's axes."),
+    _choice("--fully-masked", FULLY_MASKED, "Output of a query that no key is allowed for."),
+    _choice(
+        "--form",
+        FORMS,
+        "How it is called: self f(x), cross f(x, context), qkv f(query, key, value), "
+        "heads f(q, k, v), cache f(x, cache), static_cache f(x, start).",
+    ),
+    _choice("--layout", LAYOUTS, "Axes of the input in order: B batch, T positions, E channels."),
     click.option(
         "--mask",
         "masks",
         multiple=True,
         metavar="ARG:AXES:CONVENTION",
-        help="A mask argument. AXES: BS, TS, BTS, B1TS, (BH)TS or B; CONVENTION: allowed, blocked, "
-        "additive, one_zero or lengths.",
+        help=f"A mask argument. AXES: {', '.join(AXES)}. CONVENTION: {', '.join(CONVENTIONS)}.",
     ),
-    click.option("--causal-arg", metavar="NAME", help="Keyword that asks for causality."),
-    _choice("--returns", RETURNS, "What the call returns."),
-    _choice("--weights-axes", ["BHTS", "BTS"], "Axes of the returned weights."),
+    click.option("--causal-arg", metavar="NAME", help="Keyword argument that turns causality on."),
+    _choice("--returns", RETURNS, "What a call returns."),
+    _choice("--weights-axes", WEIGHTS_AXES, "Axes of the returned weights (default BHTS)."),
     click.option(
-        "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="Constructor argument."
+        "--arg",
+        "arguments",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Constructor argument, given once for each.",
     ),
-    click.option("--params", metavar="JSON", help="Where the weights are, as in a subject file."),
-    click.option("--submodule", metavar="PATH", help="The attention inside what is built."),
+    click.option(
+        "--params",
+        metavar="JSON",
+        help="Where the weights are, as in a subject file (see docs/check.md).",
+    ),
+    click.option(
+        "--submodule", metavar="PATH", help="Path of the attention inside the built object."
+    ),
 )
 _SAME_NAME = (
     *("embed_dim", "num_heads", "num_kv_heads", "head_dim", "v_head_dim", "kdim", "vdim", "scale"),
@@ -101,13 +122,18 @@ def _not_nan(_context: click.Context, _option: click.Parameter, value: float) ->
 @click.command()
 @click.argument("target", required=False, metavar="FILE.py:NAME")
 @_declarations
-@click.option("--subject", "subject_file", type=_FILE, help="A subject file (JSON).")
-@click.option("--subjects", "manifest", type=_FILE, help="A manifest of many subjects (JSON).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--subject", "subject_file", type=_FILE, help="Read the subject from a JSON file.")
+@click.option("--subjects", "manifest", type=_FILE, help="Read several subjects from a JSON file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document.")
 @click.option(
-    "--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write a page."
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the report as an HTML page.",
 )
-@click.option("--allow-undetermined", is_flag=True, help="Exit 0 where nothing faulty was found.")
+@click.option(
+    "--allow-undetermined", is_flag=True, help="Exit with 0 if the verdict is undetermined."
+)
 @click.option(
     "--time-limit",
     type=click.FloatRange(0.001, 86400.0),
@@ -115,9 +141,14 @@ def _not_nan(_context: click.Context, _option: click.Parameter, value: float) ->
     default=60.0,
     show_default=True,
     metavar="S",
-    help="Seconds that one subject may take.",
+    help="Time limit for each subject, in seconds.",
 )
-@click.option("--jobs", type=click.IntRange(1, 64), metavar="N", help="Subjects at a time; 2.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Number of subjects to run at the same time (default 2).",
+)
 def check(
     target: str | None,
     subject_file: Path | None,
@@ -127,10 +158,11 @@ def check(
     allow_undetermined: bool,
     **options: Any,  # noqa: ANN401 - the declarations above
 ) -> None:
-    r"""Judge an attention module or function, and name the fault if it has one.
+    r"""Check an attention module or function, and name its fault if it has one.
 
-    What is not declared is inferred and said. Checking a subject RUNS ITS CODE, in a process of its
-    own: check only code that you would run. Exit status 1: faulty or undetermined.
+    Options declare what the module computes. What you do not declare is inferred and listed in the
+    report. This command RUNS THE CODE of the module, in a separate process: check only code that
+    you trust. Exit status: 0 sound, 1 faulty or undetermined, 2 wrong use.
 
     \b
     Examples:
@@ -145,9 +177,9 @@ def check(
     if manifest is None and examined[0].refused is not None:
         raise SubjectError(examined[0].refused)
     reports = [one.report for one in examined]
-    click.echo(_json(reports, manifest) if as_json else _text(reports, manifest))
-    if page is not None:
+    if page is not None:  # first, so that it is written even where nobody reads the text
         write_page(page, reports)
+    click.echo(_json(reports, manifest) if as_json else _text(reports, manifest))
     accepted = {"sound", "undetermined"} if allow_undetermined else {"sound"}
     if any(report.verdict not in accepted for report in reports):
         raise click.exceptions.Exit(1)
@@ -161,12 +193,14 @@ def _subjects(
 ) -> list[Subject | SubjectError]:
     if [target, subject_file, manifest].count(None) != 2:
         raise click.UsageError("give one of FILE.py:NAME, --subject FILE or --subjects FILE")
+    from manyheads.verify.subject_files import read_manifest, read_subject, subject_from_declared
+
     declared = _declared(options)
     if target is not None:
         return [subject_from_declared(target, declared, folder=Path.cwd())]
     if declared:
         names = ", ".join(declared)
-        raise click.UsageError(f"{names} cannot be declared beside a file: write it in the file")
+        raise click.UsageError(f"{names} cannot be declared together with a file: use the file")
     return [read_subject(subject_file)] if subject_file else read_manifest(manifest or Path())
 
 
@@ -188,7 +222,7 @@ def _declared(options: Mapping[str, Any]) -> dict[str, Any]:
 def _position(options: Mapping[str, Any]) -> dict[str, Any] | None:
     rope, base = options["rope"], options["rope_base"]
     if options["alibi"] and (rope or base is not None):
-        raise click.UsageError("--alibi and --rope exclude each other: give one")
+        raise click.UsageError("--alibi and --rope cannot be used together: give one")
     if base is not None and rope is None:
         raise click.UsageError("--rope-base needs --rope half or --rope interleaved")
     if rope is not None:
@@ -200,7 +234,7 @@ def _mask(text: str) -> dict[str, str]:
     parts = text.split(":")
     if len(parts) != 3 or not all(parts):
         raise click.UsageError(
-            f"--mask ({text}) must be ARG:AXES:CONVENTION: for instance key_padding_mask:BS:blocked"
+            f"--mask ({brief(text)}) must be ARG:AXES:CONVENTION: write pad:BS:blocked, say"
         )
     return dict(zip(("arg", "axes", "convention"), parts, strict=True))
 
@@ -208,7 +242,7 @@ def _mask(text: str) -> dict[str, str]:
 def _argument(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise click.UsageError(f"--arg ({text}) must be NAME=VALUE: for instance bias=false")
+        raise click.UsageError(f"--arg ({brief(text)}) must be NAME=VALUE: for instance bias=false")
     words = {"True": True, "False": False, "None": None}
     if value in words:
         return name, words[value]
@@ -222,7 +256,7 @@ def _json_of(text: str, where: str) -> Any:  # noqa: ANN401 - whatever the JSON 
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"{where} ({text}) is no JSON: {error}") from error
+        raise click.UsageError(f"{where} ({brief(text)}) is not JSON: {error}") from error
 
 
 def _warn(subjects: Sequence[Subject | SubjectError]) -> None:
@@ -233,15 +267,15 @@ def _warn(subjects: Sequence[Subject | SubjectError]) -> None:
             text = f"{name}: unknown fields are ignored: {', '.join(unknown)}"
             click.echo(f"manyheads: warning: {clean(text)}", err=True)
     if not can_isolate():
-        text = "this system cannot fork: subjects run in this process, without a time limit"
+        text = "this system has no fork: subjects run in this process, without a time limit"
         click.echo(f"manyheads: warning: {text}", err=True)
 
 
 def _check_page(page: Path | None) -> None:
-    """Before anything runs: can the page be written where it shall be?"""
+    """Refuse a page that cannot be written, before anything runs."""
     if page is not None and not page.absolute().parent.is_dir():
         folder = page.absolute().parent
-        raise click.UsageError(f"--html ({page}): there is no folder {folder}: make it first")
+        raise click.UsageError(f"--html ({page}): no folder {folder}: create it first")
 
 
 def _examined(

@@ -6,20 +6,11 @@ from manyheads.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from manyheads.verify.api import assert_sound, check
-    from manyheads.verify.batch import verify_subjects
     from manyheads.verify.findings import CheckResult, Finding
-    from manyheads.verify.isolation import Limits
+    from manyheads.verify.isolation import Limits, verify_subjects
     from manyheads.verify.report import VerifyReport
-    from manyheads.verify.subject import (
-        CallSpec,
-        MaskSpec,
-        ParamSpec,
-        Spec,
-        Subject,
-        read_manifest,
-        read_subject,
-        subject_from_dict,
-    )
+    from manyheads.verify.subject import CallSpec, MaskSpec, ParamSpec, Spec, Subject
+    from manyheads.verify.subject_files import read_manifest, read_subject, subject_from_dict
 
 __all__ = [
     "CallSpec",
@@ -51,10 +42,10 @@ _HOMES = {
     "VerifyReport": "report",
     "assert_sound": "api",
     "check": "api",
-    "read_manifest": "subject",
-    "read_subject": "subject",
-    "subject_from_dict": "subject",
-    "verify_subjects": "batch",
+    "read_manifest": "subject_files",
+    "read_subject": "subject_files",
+    "subject_from_dict": "subject_files",
+    "verify_subjects": "isolation",
 }
 
 if not TYPE_CHECKING:  # so that a type checker finds a mistyped name

@@ -13,10 +13,11 @@ import torch
 from torch import nn
 
 from manyheads.core.errors import SubjectError
-from manyheads.verify.declared import subject_from_declared
-from manyheads.verify.examine import judged, short, undetermined
-from manyheads.verify.report import VerifyReport
+from manyheads.verify.findings import short
+from manyheads.verify.isolation import judged
+from manyheads.verify.report import VerifyReport, undetermined
 from manyheads.verify.subject import Subject
+from manyheads.verify.subject_files import subject_from_declared
 
 Attention = nn.Module | Callable[..., Any]
 

@@ -34,6 +34,12 @@ class Case:
     gap: float | None
     """Relative difference from the formula, None where there are no weights to compare with."""
 
+    @property
+    def has_equal_sizes(self) -> bool:
+        """Whether batch, length and heads are equal, which hides exchanged axes."""
+        sizes = {self.problem.batch, self.problem.x_q.shape[-2], self.problem.num_heads}
+        return len(sizes) == 1 and not self.problem.masks and not self.problem.chunks
+
 
 @dataclass(kw_only=True)
 class Context:

@@ -1,10 +1,11 @@
 """What a verification says: checks, findings, and the fields of a report."""
 
-import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
+
+_LONGEST = 400
 
 Severity = Literal["error", "warning", "note"]
 Status = Literal["passed", "failed", "skipped"]
@@ -43,39 +44,6 @@ class CheckResult:
     """The measured figure: mostly the largest error, in units of the output."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportFields:
-    """What is known of one subject; `VerifyReport` shows itself as well."""
-
-    id: str | None
-    """As declared."""
-    target: str
-    """As declared."""
-    verdict: Verdict
-    """sound, faulty or undetermined."""
-    inferred: dict[str, Any]
-    """What was not declared and how it was understood."""
-    findings: tuple[Finding, ...]
-    """The most likely fault first."""
-    checks: tuple[CheckResult, ...]
-    """In the order they were made."""
-    seconds: float
-    """Wall time."""
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether no error was found and the checks could be made."""
-        return self.verdict == "sound"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as JSON holds it."""
-        return asdict(self)
-
-    def to_json(self) -> str:
-        """One JSON document."""
-        return json.dumps(self.to_dict(), allow_nan=False)
-
-
 def _written(value: object) -> object:
     """What JSON can hold: numbers that are not finite become None."""
     if isinstance(value, float):
@@ -98,3 +66,9 @@ def found(
     """A finding; the remedy of a known fault is filled in by the run."""
     joined = {name: _written(value) for name, value in {**(evidence or {}), **numbers}.items()}
     return Finding(fault=fault, check=check, severity=severity, says=says, evidence=joined, fix=fix)
+
+
+def short(error: BaseException) -> str:
+    """Type and first line of an exception."""
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:_LONGEST]}".removesuffix(": ")

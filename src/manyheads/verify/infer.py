@@ -6,28 +6,97 @@ from typing import Any
 import torch
 from torch import nn
 
+from manyheads.core.config import Rotary
 from manyheads.core.errors import ManyHeadsError, SubjectError
 from manyheads.verify.calling import Callee, prepared
-from manyheads.verify.infer_build import built, dropout_rates, plain_kwargs
-from manyheads.verify.infer_call import call_words, find_causal_argument, find_order, find_returned
-from manyheads.verify.infer_doubt import reconsider, runs_elsewhere
-from manyheads.verify.infer_fit import Chosen, choose, observe, spec_words
-from manyheads.verify.infer_form import FORM_WORDS, Form, find_form
-from manyheads.verify.infer_inventory import take_inventory
-from manyheads.verify.infer_masks import infer_masks
-from manyheads.verify.infer_names import Stranger
-from manyheads.verify.infer_notes import add_note, note_on_masks, note_on_order, note_on_reading
-from manyheads.verify.infer_params import Reading, params_words, readings
-from manyheads.verify.infer_sizes import (
+from manyheads.verify.infer_build import (
+    built,
     check_divides,
+    dropout_rates,
+    plain_kwargs,
     with_context_width,
     with_sizes,
     with_weight_arguments,
 )
+from manyheads.verify.infer_call import (
+    call_words,
+    find_causal_argument,
+    find_order,
+    find_returned,
+    infer_masks,
+)
+from manyheads.verify.infer_fit import (
+    Chosen,
+    choose,
+    observe,
+    reconsider,
+    runs_elsewhere,
+    spec_words,
+)
+from manyheads.verify.infer_form import FORM_WORDS, Form, find_form
+from manyheads.verify.infer_names import Stranger
+from manyheads.verify.infer_params import Reading, params_words, readings, take_inventory
 from manyheads.verify.infer_trial import Argument, arguments_of
 from manyheads.verify.parameters import Located
 from manyheads.verify.problems import ProblemMaker
 from manyheads.verify.subject import ParamSpec, Subject
+
+
+def note_on_reading(inferred: dict[str, Any], chosen: Chosen, subject: Subject) -> None:
+    """What is legal but unusual, with the fault that it would be against another declaration."""
+    if not chosen.is_exact:
+        return
+    if chosen.reading.fault is not None:
+        add_note(inferred, chosen.reading.fault, chosen.reading.says)
+    position = subject.spec.position
+    if isinstance(position, Rotary) and position.style == "interleaved":
+        says = (
+            "rotary positions turn channel 2i with 2i + 1 (interleaved); weights made for halves "
+            "need the other pairing"
+        )
+        add_note(inferred, "rotary-pairing", says)
+    if chosen.scale_says:
+        value, usual = subject.spec.factor, subject.spec.d**-0.5
+        add_note(
+            inferred,
+            "scale",
+            f"scores are multiplied by {value:.6g} = {chosen.scale_says} (divided by "
+            f"{1 / value:.5g}); usual is {usual:.6g} (divided by {1 / usual:.5g})",
+        )
+
+
+def add_note(inferred: dict[str, Any], fault: str | None, says: str) -> None:
+    """Keep a note for the report."""
+    inferred.setdefault("notes", []).append({"fault": fault, "says": says})
+
+
+def note_on_order(subject: Subject, inferred: dict[str, Any]) -> None:
+    """That positions come first, which another declaration would call a fault."""
+    if inferred.get("call.layout") == "TBE" and "call.form" in inferred:
+        says = (
+            "attention runs over the first axis of the input, so it is understood as (positions, "
+            "samples, channels); if (samples, positions, channels) is meant, samples see each "
+            "other and no token sees its own sequence"
+        )
+        add_note(inferred, "batch-first-confusion", says)
+
+
+def note_on_masks(subject: Subject, inferred: dict[str, Any]) -> None:
+    """Mask names that mean the opposite in the libraries where they come from."""
+    for mask in subject.call.masks or ():
+        low = mask.arg.lower()
+        if "padding_mask" in low and mask.convention in ("allowed", "one_zero"):
+            usual = "true means hidden, as in nn.MultiheadAttention"
+        elif low == "attention_mask" and mask.convention == "blocked":
+            usual = "1 means visible, as in transformers"
+        else:
+            continue
+        says = (
+            f"{mask.arg} is understood as {mask.convention}, by what it hides; by its name one "
+            f"expects that {usual}"
+        )
+        add_note(inferred, "mask-polarity", says)
+
 
 _EXACT = {torch.float64: 1e-6, torch.float32: 3e-5}
 

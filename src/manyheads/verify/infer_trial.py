@@ -1,18 +1,20 @@
-"""Trial calls of a built subject before it is known how it is called."""
+"""What a call accepts, found by trying it, and adapters for calls that need more than inputs."""
 
 import copy
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from manyheads.attention.positions import rotary_angles
+from manyheads.core.config import Rotary
 from manyheads.core.errors import SubjectError
-from manyheads.verify.calling import first_line, read_answer
-from manyheads.verify.drawing import randomise
+from manyheads.verify.calling import randomise, read_answer
+from manyheads.verify.findings import short
 from manyheads.verify.infer_names import Stranger, role_of_argument
 
 
@@ -102,7 +104,7 @@ class Trials:
                     *[x.clone() if isinstance(x, Tensor) else x for x in inputs], **keywords
                 )
         except (Exception, SystemExit) as error:
-            self.raised.append(first_line(error))
+            self.raised.append(short(error))
             return Reply(raised=self.raised[-1])
         output = read_answer(raw)[0]
         return Reply(
@@ -129,5 +131,194 @@ def trials_of(made: Callable[..., Any], dtype: torch.dtype, seconds: float) -> T
             copied.eval().to(dtype)
             randomise(copied, 0)
     except (Exception, SystemExit) as error:
-        raise SubjectError(f"target: cannot be copied or converted: {first_line(error)}") from error
+        raise SubjectError(f"target: cannot be copied or converted: {short(error)}") from error
     return Trials(made=copied, dtype=dtype, deadline=time.perf_counter() + seconds)
+
+
+Fill = Callable[[int, int, int, torch.dtype], Any]
+"""(batch, length, head width, dtype) to the argument."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filler:
+    """One argument and how it is made."""
+
+    says: str
+    """What it is given, in plain words."""
+    make: Mapping[str, Fill]
+    """The arguments that are made together, by name."""
+    is_rotary: bool = False
+    """Whether it is a table for rotary positions."""
+
+
+def _tables(width: int, length: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    angles = rotary_angles(Rotary(), width, 0, length, torch.device("cpu"))
+    return angles, angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def _twice(x: Tensor) -> Tensor:
+    return torch.cat((x, x), dim=-1)
+
+
+def _pair(batch: int, length: int, width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    _, cos, sin = _tables(width, length, dtype)
+    return _twice(cos)[None], _twice(sin)[None]
+
+
+def _flat_pair(batch: int, length: int, width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    _, cos, sin = _tables(width, length, dtype)
+    return _twice(cos), _twice(sin)
+
+
+def _half_pair(batch: int, length: int, width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    _, cos, sin = _tables(width, length, dtype)
+    return cos, sin
+
+
+def _complex(batch: int, length: int, width: int, dtype: torch.dtype) -> Tensor:
+    angles, _, _ = _tables(width, length, dtype)
+    return torch.polar(torch.ones_like(angles), angles).to(
+        torch.complex128 if dtype == torch.float64 else torch.complex64
+    )
+
+
+def _angles(batch: int, length: int, width: int, dtype: torch.dtype) -> Tensor:
+    return _tables(width, length, dtype)[0].to(dtype)
+
+
+def _positions(batch: int, length: int, width: int, dtype: torch.dtype) -> Tensor:
+    return torch.arange(length)[None].expand(batch, -1)
+
+
+def _flat_positions(batch: int, length: int, width: int, dtype: torch.dtype) -> Tensor:
+    return torch.arange(length)
+
+
+def _part(pair: Fill, index: int, *, lead: int = 0) -> Fill:
+    def make(batch: int, length: int, width: int, dtype: torch.dtype) -> Tensor:
+        part: Tensor = pair(batch, length, width, dtype)[index]
+        return part.reshape((1,) * lead + tuple(part.shape))
+
+    return make
+
+
+def _none(batch: int, length: int, width: int, dtype: torch.dtype) -> None:
+    return None
+
+
+def _zero(batch: int, length: int, width: int, dtype: torch.dtype) -> int:
+    return 0
+
+
+def fillers_for(names: Mapping[str, str]) -> list[list[Filler]]:
+    """For each group of arguments that must be given, the ways to make them, likeliest first.
+
+    Args:
+        names: role of each argument by its name.
+    """
+    groups: list[list[Filler]] = []
+    rotary = [name for name, role in names.items() if role == "rotary"]
+    cosine = next((name for name in rotary if "cos" in name and "sin" not in name), None)
+    sine = next((name for name in rotary if "sin" in name and "cos" not in name), None)
+    if cosine and sine:
+        groups.append(_cos_and_sin(cosine, sine))
+        rotary = [name for name in rotary if name not in (cosine, sine)]
+    groups += [_rotary(name) for name in rotary]
+    for name, role in names.items():
+        if role == "ids":
+            groups.append(
+                [
+                    Filler(says="positions 0, 1, 2, ... of each sample", make={name: _positions}),
+                    Filler(says="positions 0, 1, 2, ...", make={name: _flat_positions}),
+                ]
+            )
+        elif role == "start":
+            groups.append(
+                [Filler(says="0", make={name: _zero}), Filler(says="None", make={name: _none})]
+            )
+        elif role in ("cache", "other", "context"):
+            groups.append([Filler(says="None", make={name: _none})])
+    return groups
+
+
+def _cos_and_sin(cosine: str, sine: str) -> list[Filler]:
+    says = "cosines and sines of rotary positions"
+    ways: list[tuple[Fill, int]] = [
+        (_flat_pair, 0),
+        (_flat_pair, 1),
+        (_half_pair, 0),
+        (_flat_pair, 2),
+        (_half_pair, 2),
+    ]
+    return [
+        Filler(
+            says=says, make={cosine: _part(p, 0, lead=n), sine: _part(p, 1, lead=n)}, is_rotary=True
+        )
+        for p, n in ways
+    ]
+
+
+def _rotary(name: str) -> list[Filler]:
+    ways: dict[str, Fill] = {
+        "a pair of cosines and sines of rotary positions (1, T, d)": _pair,
+        "a pair of cosines and sines of rotary positions (T, d)": _flat_pair,
+        "a pair of cosines and sines of rotary positions (T, d/2)": _half_pair,
+        "complex rotary factors (T, d/2)": _complex,
+        "rotary angles (T, d/2)": _angles,
+    }
+    found = [Filler(says=says, make={name: make}, is_rotary=True) for says, make in ways.items()]
+    return found[3:] + found[:3] if "cis" in name or "freq" in name or "complex" in name else found
+
+
+class Adapter(nn.Module):
+    """A module or function with the arguments that its call needs beyond its inputs.
+
+    Args:
+        inner: what is called.
+        makers: how each further argument is made.
+        width: head width, for rotary tables.
+        axis: which axis of the input counts positions; the other of the first two counts samples.
+        by_sample: whether it takes one sample at a time, without a batch axis.
+    """
+
+    def __init__(
+        self,
+        inner: Callable[..., Any],
+        makers: Mapping[str, Fill],
+        width: int,
+        axis: int = 1,
+        by_sample: bool = False,
+    ) -> None:
+        super().__init__()
+        self.inner, self.makers, self.width = inner, dict(makers), width
+        self.axis, self.by_sample = axis, by_sample
+
+    def __getattr__(self, name: str) -> Stranger:
+        """Whatever is not ours is the inner module's."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("inner"), name)
+
+    def forward(self, *inputs: Stranger, **keywords: Stranger) -> Stranger:
+        """Call the inner module with everything that it needs."""
+        if self.by_sample:
+            return self._each_sample(inputs, keywords)
+        first = inputs[0]
+        batch, length = (
+            first.shape[1 - self.axis] if self.axis < 2 else first.shape[0],
+            first.shape[self.axis],
+        )
+        made = {
+            name: make(batch, length, self.width, first.dtype)
+            for name, make in self.makers.items()
+            if keywords.get(name) is None
+        }
+        return self.inner(*inputs, **{**keywords, **made})
+
+    def _each_sample(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:
+        outputs = []
+        for sample in zip(*inputs, strict=True):
+            answer = self.inner(*sample, **keywords)
+            outputs.append(answer[0] if isinstance(answer, tuple) else answer)
+        return torch.stack(outputs)

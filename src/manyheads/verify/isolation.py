@@ -1,4 +1,4 @@
-"""One subject in a process of its own, with limits; whatever its code does, there is a verdict.
+"""Runs each subject in a process of its own, with limits, so that every subject gets a report.
 
 The process is forked, so that torch is loaded once; the child then uses one thread, as the parent's
 worker threads are missing there. Its result comes back through a pipe as one line of JSON; what it
@@ -9,16 +9,83 @@ import contextlib
 import faulthandler
 import json
 import os
+import random
 import signal
 import sys
 import time
 import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from multiprocessing.connection import wait
+from typing import Any, NoReturn
 
-from manyheads.verify.examine import Examined, examine, short, undetermined
-from manyheads.verify.report_json import plain, report_from_dict
-from manyheads.verify.subject import Subject
+from manyheads.core.errors import ManyHeadsError, SubjectError
+from manyheads.verify.findings import short
+from manyheads.verify.report import VerifyReport, plain, report_from_dict, undetermined
+from manyheads.verify.subject import NoSubjectError, Subject
+
+_SEED = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examined:
+    """A verdict, and whether there was a subject at all."""
+
+    report: VerifyReport
+    """The verdict."""
+    refused: str | None = None
+    """Why nothing could be examined, where the declaration itself is wrong (no such file, say)."""
+
+
+def examine(subject: Subject) -> Examined:
+    """Load, build and verify a subject; this runs its code.
+
+    Args:
+        subject: what was declared.
+
+    Returns:
+        its report; `undetermined` with the reason where its code raises or it cannot be judged.
+    """
+    begun = time.perf_counter()
+    try:
+        report = _loaded_and_judged(subject)
+    except ManyHeadsError as error:
+        reason, refused = str(error), str(error) if isinstance(error, NoSubjectError) else None
+    except (Exception, SystemExit) as error:
+        reason, refused = f"verifying it raises {short(error)}", None
+    else:
+        return Examined(report=replace(report, seconds=time.perf_counter() - begun))
+    seconds = time.perf_counter() - begun
+    return Examined(report=undetermined(subject, reason, seconds=seconds), refused=refused)
+
+
+def judged(target: Any, subject: Subject) -> VerifyReport:  # noqa: ANN401 - a stranger's object
+    """Build a loaded target, infer what is not declared, and verify it.
+
+    Args:
+        target: a class, module or function.
+        subject: what is declared of it.
+
+    Raises:
+        SubjectError: it cannot be built or called, or its declaration does not fit.
+    """
+    from manyheads.verify.infer import infer
+    from manyheads.verify.run import verify
+
+    known = infer(target, subject)
+    return verify(known.made, known.subject, known.inferred)
+
+
+def _loaded_and_judged(subject: Subject) -> VerifyReport:
+    import torch
+
+    from manyheads.verify.loading import load_target
+
+    random.seed(_SEED)
+    torch.manual_seed(_SEED)
+    return judged(load_target(subject.target, subject.folder), subject)
+
 
 _MAX_ANSWER = 1 << 25
 _KEPT_OUTPUT = 1000
@@ -256,3 +323,96 @@ def _limit_memory(beyond: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (used + beyond, used + beyond))
     except (ImportError, OSError, ValueError):
         return
+
+
+_TICK = 0.25
+"""Seconds after which a process that ended without closing its pipes is noticed."""
+
+OnDone = Callable[[int, Examined], None]
+
+
+def default_jobs() -> int:
+    """How many subjects run at a time unless said: one a processor, at most two."""
+    return min(2, os.cpu_count() or 1)
+
+
+def verify_subjects(
+    subjects: Sequence[Subject | SubjectError],
+    *,
+    jobs: int | None = None,
+    limits: Limits | None = None,
+    on_done: OnDone | None = None,
+) -> list[VerifyReport]:
+    """Judge subjects, each in a process of its own; this runs their code.
+
+    Args:
+        subjects: as `read_manifest` gives them; an error stands for a subject that can't be read.
+        jobs: how many run at a time; by default one a processor, at most two.
+        limits: time and memory of one subject.
+        on_done: called with the index and the verdict of each subject when it is done.
+
+    Returns:
+        a report for each, in order; `undetermined` with the reason where there is no verdict.
+    """
+    examined = examine_subjects(subjects, jobs=jobs, limits=limits, on_done=on_done)
+    return [one.report for one in examined]
+
+
+def examine_subjects(
+    subjects: Sequence[Subject | SubjectError],
+    *,
+    jobs: int | None = None,
+    limits: Limits | None = None,
+    on_done: OnDone | None = None,
+) -> list[Examined]:
+    """As `verify_subjects`, with the word whether the declaration itself was wrong."""
+    load_once()
+    found: dict[int, Examined] = {}
+    waiting: deque[tuple[int, Subject]] = deque()
+
+    def done(index: int, examined: Examined) -> None:
+        found[index] = examined
+        if on_done is not None:
+            on_done(index, examined)
+
+    for index, subject in enumerate(subjects):
+        if isinstance(subject, SubjectError):
+            done(index, _unreadable(subject))
+        elif can_isolate():
+            waiting.append((index, subject))
+        else:
+            done(index, examine(subject))
+    for index, examined in _finished(waiting, jobs or default_jobs(), limits or Limits()):
+        done(index, examined)
+    return [found[index] for index in range(len(subjects))]
+
+
+def _unreadable(error: SubjectError) -> Examined:
+    return Examined(report=undetermined(None, str(error)), refused=str(error))
+
+
+def _finished(
+    waiting: deque[tuple[int, Subject]], jobs: int, limits: Limits
+) -> Iterator[tuple[int, Examined]]:
+    """Each subject's index and verdict, as they come; nothing is left running afterwards."""
+    running: dict[int, IsolatedRun] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                index, subject = waiting.popleft()
+                running[index] = IsolatedRun(subject, limits)
+            _wait(list(running.values()))
+            for index, run in list(running.items()):
+                examined = run.step()
+                if examined is not None:
+                    del running[index]
+                    yield index, examined
+    finally:
+        for run in running.values():
+            run.stop()
+
+
+def _wait(runs: Sequence[IsolatedRun]) -> None:
+    """Until one of them has something to say, may have ended, or runs out of time."""
+    pipes = [fd for run in runs for fd in run.pipes]
+    wait(pipes, timeout=max(0.0, min([_TICK, *(run.remaining for run in runs)])))

@@ -1,4 +1,4 @@
-"""Finding and building a stranger's code. Loading it runs it."""
+"""Loads and builds the code of a subject. Loading it runs it."""
 
 import importlib
 import importlib.util
@@ -12,7 +12,9 @@ from typing import Any
 from torch import nn
 
 from manyheads.core.errors import SubjectError
-from manyheads.verify.subject import Subject
+from manyheads.core.text import brief, quoted
+from manyheads.verify.findings import short
+from manyheads.verify.subject import NoSubjectError, Subject
 
 
 def load_target(target: str, folder: Path) -> object:
@@ -25,9 +27,16 @@ def load_target(target: str, folder: Path) -> object:
     Raises:
         SubjectError: there is no such file, module or object, or its code raises.
     """
+    if target.partition(":")[0].lower().endswith(".onnx"):
+        raise NoSubjectError(
+            f"target ({brief(target)}) is an ONNX file, and only Python code can be checked: give "
+            "the PyTorch module that it was exported from, or a function that runs it"
+        )
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
-        raise SubjectError(f"target ({target!r}) must be file.py:object or module.path:object")
+        raise NoSubjectError(
+            f"target ({brief(target)}) must be file.py:object or module.path:object: name an object"
+        )
     module = (
         _from_file(folder / place, target)
         if place.endswith(".py")
@@ -37,8 +46,8 @@ def load_target(target: str, folder: Path) -> object:
     for step in name.split("."):
         if not hasattr(here, step):
             names = [n for n in vars(module) if not n.startswith("_")]
-            raise SubjectError(
-                f"target ({target!r}): no {step!r} there, but {', '.join(names[:12]) or 'nothing'}"
+            raise NoSubjectError(
+                f"target ({brief(target)}) has no {brief(step)}: use one of {', '.join(names[:12])}"
             )
         here = getattr(here, step)
     return here
@@ -46,18 +55,22 @@ def load_target(target: str, folder: Path) -> object:
 
 def _from_file(path: Path, target: str) -> ModuleType:
     if not path.is_file():
-        raise SubjectError(f"target ({target!r}): there is no file {path}")
+        raise NoSubjectError(
+            f"target ({brief(target)}): the file {path} does not exist: check the path"
+        )
     name = f"manyheads_subject_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise SubjectError(f"target ({target!r}): {path} is no Python file")
+        raise NoSubjectError(
+            f"target ({brief(target)}): {path} is not a Python file: give a .py file"
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise SubjectError(f"target ({target!r}): loading it raises {_short(error)}") from error
+        raise SubjectError(f"target ({brief(target)}): loading it raises {short(error)}") from error
     finally:
         sys.path.remove(str(path.parent))
     return module
@@ -68,16 +81,14 @@ def _from_module(name: str, folder: Path, target: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        raise SubjectError(
-            f"target ({target!r}): importing {name} raises {_short(error)}"
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        # `a` or `a.b` of `a.b` does not exist; where it is found, its own imports may be missing
+        is_absent = missing is not None and f"{name}.".startswith(f"{missing}.")
+        raise (NoSubjectError if is_absent else SubjectError)(
+            f"target ({brief(target)}): importing {name} raises {short(error)}"
         ) from error
     finally:
         sys.path.remove(str(folder))
-
-
-def _short(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:200]}"
 
 
 def build(target: object, subject: Subject) -> nn.Module | Callable[..., Any]:
@@ -97,18 +108,20 @@ def build(target: object, subject: Subject) -> nn.Module | Callable[..., Any]:
             made = made(**dict(subject.kwargs or {}))
         except (Exception, SystemExit) as error:
             raise SubjectError(
-                f"build ({dict(subject.kwargs or {})}): {subject.target} cannot be built: "
-                f"{_short(error)}"
+                f"build ({quoted(dict(subject.kwargs or {}))}): {subject.target} cannot be built: "
+                f"{short(error)}"
             ) from error
     for step in [s for s in (subject.submodule or "").split(".") if s]:
         try:
             made = made[int(step)] if step.isdigit() else getattr(made, step)
         except (AttributeError, IndexError, TypeError) as error:
-            raise SubjectError(
-                f"submodule ({subject.submodule!r}): no {step!r} in {type(made).__name__}"
+            raise NoSubjectError(
+                f"submodule ({brief(subject.submodule or '')}): {type(made).__name__} has no "
+                f"{brief(step)}: check the path"
             ) from error
     if not callable(made):
         raise SubjectError(
-            f"target ({subject.target!r}) is a {type(made).__name__}, which cannot be called"
+            f"target ({brief(subject.target)}) is a {type(made).__name__}, which cannot be called: "
+            "give a class, a module or a function"
         )
     return made  # type: ignore[no-any-return]  # callable, checked just above

@@ -57,8 +57,7 @@ def _subject_items(session: pytest.Session, config: pytest.Config) -> list[pytes
 
 
 def _subjects(config: pytest.Config) -> list[Subject | SubjectError]:
-    from manyheads.verify.declared import subject_from_declared
-    from manyheads.verify.subject import read_manifest, read_subject
+    from manyheads.verify.subject_files import read_manifest, read_subject, subject_from_declared
 
     folder = config.invocation_params.dir
     declared = {
@@ -94,8 +93,7 @@ class SubjectItem(pytest.Item):
         Raises:
             NotSoundError: it is faulty or could not be judged.
         """
-        from manyheads.verify.batch import verify_subjects
-        from manyheads.verify.isolation import Limits
+        from manyheads.verify.isolation import Limits, verify_subjects
 
         limits = Limits(seconds=self.config.getoption("manyheads_time_limit"))
         report = verify_subjects([self.subject], limits=limits)[0]

@@ -1,15 +1,58 @@
-"""The report of a verification, which shows itself in a terminal and in Jupyter."""
+"""A report: as text in 80 columns, as HTML, and as JSON."""
 
-from dataclasses import dataclass
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from html import escape
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
 
-from manyheads.verify.findings import ReportFields
-from manyheads.verify.report_html import html_from_report
-from manyheads.verify.report_text import text_from_report
+from manyheads.core.errors import ConfigError
+from manyheads.core.files import reason_of, write_whole
+from manyheads.core.text import printable
+from manyheads.verify.findings import CheckResult, Finding, Verdict
+from manyheads.verify.subject import Subject
+
+REACHED, NOT_REACHED = "#", "."
+_MOST = 16
+_LEGEND = (
+    f"rows are output positions, columns input positions; {REACHED} = the input reaches the output"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyReport(ReportFields):
-    """What is known of one subject."""
+class VerifyReport:
+    """What is known of one subject; it shows itself in a terminal and in Jupyter."""
+
+    id: str | None
+    """As declared."""
+    target: str
+    """As declared."""
+    verdict: Verdict
+    """sound, faulty or undetermined."""
+    inferred: dict[str, Any]
+    """What was not declared and how it was understood."""
+    findings: tuple[Finding, ...]
+    """The most likely fault first."""
+    checks: tuple[CheckResult, ...]
+    """In the order they were made."""
+    seconds: float
+    """Wall time."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether no error was found and the checks could be made."""
+        return self.verdict == "sound"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON holds it."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """One JSON document."""
+        return json.dumps(self.to_dict(), allow_nan=False)
 
     def __str__(self) -> str:
         """The report in 80 columns."""
@@ -20,3 +63,431 @@ class VerifyReport(ReportFields):
     def _repr_html_(self) -> str:
         """The report for Jupyter."""
         return html_from_report(self)
+
+
+def undetermined(
+    subject: Subject | None,
+    reason: str,
+    *,
+    fix: str = "",
+    seconds: float = 0.0,
+    inferred: Mapping[str, Any] | None = None,
+) -> VerifyReport:
+    """The report of a subject that could not be judged.
+
+    Args:
+        subject: the subject; None where not even that could be read.
+        reason: one plain sentence.
+        fix: what to do about it.
+        seconds: wall time spent on it, in seconds.
+        inferred: what was inferred before.
+    """
+    finding = Finding(fault=None, check="runs", severity="warning", says=reason, fix=fix)
+    return VerifyReport(
+        id=None if subject is None else subject.id,
+        target="" if subject is None else subject.target,
+        verdict="undetermined",
+        inferred=dict(inferred or {}),
+        findings=(finding,),
+        checks=(),
+        seconds=seconds,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """What reached what, ready to be drawn."""
+
+    cells: tuple[tuple[bool, ...], ...]
+    """A row an output position, a column an input position."""
+    rows: tuple[str, ...]
+    """Label of each row."""
+    columns: tuple[str, ...]
+    """Label of each column."""
+    note: str = ""
+    """What was left out."""
+
+
+def picture_from_evidence(evidence: Mapping[str, Any]) -> Picture | None:
+    """The picture that a finding's evidence holds, None where it holds none.
+
+    Args:
+        evidence: with `influence`, a list of rows of numbers (a row an output position, a column an
+            input position; 0 where the input does not reach the output), and perhaps `rows` and
+            `columns`, their labels.
+    """
+    values = evidence.get("influence")
+    if values is None or not _is_matrix(values):
+        return None
+    height, width = len(values), len(values[0])
+    left_out = []
+    if height > _MOST:
+        left_out.append(f"outputs {_MOST + 1} to {height}")
+    if width > _MOST:
+        left_out.append(f"inputs {_MOST + 1} to {width}")
+    return Picture(
+        cells=tuple(tuple(bool(cell) for cell in row[:_MOST]) for row in values[:_MOST]),
+        rows=_labels(evidence.get("rows"), height)[:_MOST],
+        columns=_labels(evidence.get("columns"), width)[:_MOST],
+        note=f"left out: {', '.join(left_out)}" if left_out else "",
+    )
+
+
+def _is_matrix(values: Any) -> bool:  # noqa: ANN401 - evidence may hold anything
+    if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+        return False
+    rows = [row for row in values if isinstance(row, Sequence) and not isinstance(row, str)]
+    is_even = len(rows) == len(values) and len({len(row) for row in rows}) == 1 and len(rows[0]) > 0
+    return is_even and all(isinstance(cell, int | float) for row in rows for cell in row)
+
+
+def _labels(given: Any, count: int) -> tuple[str, ...]:  # noqa: ANN401 - evidence may hold anything
+    is_given = isinstance(given, Sequence) and not isinstance(given, str) and len(given) == count
+    return (
+        tuple(printable(str(label))[:12] for label in given)
+        if is_given
+        else tuple(str(i + 1) for i in range(count))
+    )
+
+
+def text_from_picture(picture: Picture) -> list[str]:
+    """Lines of characters: a heading with the input positions, then a line an output position."""
+    width = max(map(len, picture.columns))
+    left = max(map(len, picture.rows))
+    heads = " ".join(label.rjust(width) for label in picture.columns)
+    lines = [f"{'input'.rjust(left + 7)}  {heads}"]
+    for i, (label, row) in enumerate(zip(picture.rows, picture.cells, strict=True)):
+        marks = " ".join((REACHED if cell else NOT_REACHED).rjust(width) for cell in row)
+        lines.append(f"{'' if i else 'output':<6} {label.rjust(left)}  {marks}")
+    return [*lines, f"({_LEGEND}{'; ' + picture.note if picture.note else ''})"]
+
+
+def html_from_picture(picture: Picture) -> str:
+    """A table whose cells say in words, too, what reached what."""
+    heads = "".join(f"<th scope='col'>{escape(label)}</th>" for label in picture.columns)
+    rows = "".join(
+        f"<tr><th scope='row'>{escape(label)}</th>{''.join(map(_html_cell, row))}</tr>"
+        for label, row in zip(picture.rows, picture.cells, strict=True)
+    )
+    note = f"; {escape(picture.note)}" if picture.note else ""
+    return (
+        f"<table class='mh-picture'><caption>{escape(_LEGEND)}{note}</caption>"
+        f"<thead><tr><th scope='col'>output \\ input</th>{heads}</tr></thead>"
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
+def _html_cell(reached: bool) -> str:
+    if reached:
+        return f"<td class='mh-reached' title='reaches'>{REACHED}</td>"
+    return f"<td title='does not reach'>{NOT_REACHED}</td>"
+
+
+WIDTH = 80
+_OUTPUT_LINES = 4
+_NOT_LISTED = {"influence", "rows", "columns", "output"}
+
+
+def text_from_report(report: VerifyReport) -> str:
+    """One report in text; nothing in it can steer a terminal.
+
+    Args:
+        report: what is known of one subject.
+    """
+    lines = [*_wrapped(heading(report), "")]
+    lines += understood_lines(report.inferred)
+    for number, finding in enumerate(report.findings, start=1):
+        lines += ["", *_finding_lines(number, finding)]
+    lines += ["", *_check_lines(report.checks)] if report.checks else []
+    return "\n".join([*lines, "", f"Verdict: {report.verdict}, in {report.seconds:.2f} s."])
+
+
+def text_from_reports(reports: Sequence[VerifyReport]) -> str:
+    """A manifest's reports: in full where the verdict is not sound, then a table of all."""
+    full = [text_from_report(report) for report in reports if report.verdict != "sound"]
+    parts = [f"{text}\n{'-' * WIDTH}" for text in full]
+    return "\n".join([*parts, *_text_table(reports), "", summary(reports)])
+
+
+def heading(report: VerifyReport) -> str:
+    """The verdict and whose it is, in one line."""
+    name = f"{report.id}: {report.target}" if report.id else report.target
+    return clean(f"{report.verdict.upper()}: {name}".rstrip(": "))
+
+
+def summary(reports: Sequence[VerifyReport]) -> str:
+    """How many subjects have which verdict, and how long they took together."""
+    verdicts = [report.verdict for report in reports]
+    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("sound", "faulty", "undetermined"))
+    noun = "subject" if len(reports) == 1 else "subjects"
+    return f"{len(reports)} {noun}: {counts}; {sum(r.seconds for r in reports):.1f} s of work."
+
+
+def first_fault(report: VerifyReport) -> str:
+    """A word or two on the first finding, for a table."""
+    if not report.findings:
+        return ""
+    first = report.findings[0]
+    name = first.fault or (first.says if report.verdict == "undetermined" else first.check)
+    return clean(name if first.severity != "note" else f"note: {name}")
+
+
+def understood_lines(inferred: Mapping[str, Any]) -> list[str]:
+    """What was not declared and how it was understood."""
+    lines = ["", "I understood:"] if inferred else []
+    for name, words in understood(inferred):
+        text = f"{name}: {words}"
+        lines += wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+    return lines
+
+
+def understood(inferred: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The same as pairs: the field that would declare it, and what was understood."""
+    pairs = ((name, item) for name, item in inferred.items() if name != "notes")
+    return [(clean(name), clean(_phrase(item))) for name, item in pairs]
+
+
+def _phrase(item: Any) -> str:  # noqa: ANN401 - whatever was inferred
+    is_joined = isinstance(item, Mapping | list | tuple) and len(item) > 0
+    return _value(item)[1:-1] if is_joined else _value(item)
+
+
+def _words(name: str) -> str:
+    return str(name).replace("_", " ").replace(".", " ")
+
+
+def _value(item: Any) -> str:  # noqa: ANN401 - whatever was inferred
+    if isinstance(item, Mapping):
+        return "(" + ", ".join(f"{key} {_value(part)}" for key, part in item.items()) + ")"
+    if isinstance(item, list | tuple):
+        return "(" + ", ".join(map(_value, item)) + ")" if item else "none"
+    if isinstance(item, float):
+        return f"{item:.5g}"
+    return {"None": "none", "True": "yes", "False": "no"}.get(str(item), str(item))
+
+
+def _finding_lines(number: int, finding: Finding) -> list[str]:
+    name = finding.fault or finding.check
+    lines = [clean(f"{number}. {name} ({finding.severity})")]
+    lines += _wrapped(finding.says, "   ")
+    numbers = evidence_text(finding.evidence)
+    lines += _wrapped(f"Measured: {numbers}.", "   ") if numbers else []
+    picture = picture_from_evidence(finding.evidence)
+    if picture is not None:
+        drawn = text_from_picture(picture)
+        lines += ["", *(f"     {line}" for line in drawn[:-1])]
+        lines += [*_wrapped(drawn[-1], "     "), ""]
+    printed = output_lines(finding.evidence)
+    lines += (
+        ["   It printed:", *(f"     {line[: WIDTH - 5]}" for line in printed)] if printed else []
+    )
+    return lines + (_wrapped(f"Fix: {finding.fix}", "   ") if finding.fix else [])
+
+
+def evidence_text(evidence: Mapping[str, Any]) -> str:
+    """The numbers of a finding in one phrase, without those that are drawn."""
+    items = [(k, v) for k, v in evidence.items() if k not in _NOT_LISTED and _is_short(v)]
+    return clean("; ".join(f"{_words(key)} {_value(item)}" for key, item in items))
+
+
+def _is_short(value: Any) -> bool:  # noqa: ANN401 - evidence may hold anything
+    return value not in (None, "", [], {}) and len(str(value)) <= 160
+
+
+def output_lines(evidence: Mapping[str, Any]) -> list[str]:
+    """What the subject printed, where that may say why it has no verdict: first and last lines."""
+    printed = str(evidence.get("output") or "").splitlines()
+    lines = [printable(line.expandtabs(4)) for line in printed if line.strip()]
+    if len(lines) > 2 * _OUTPUT_LINES:
+        lines = [*lines[:_OUTPUT_LINES], "...", *lines[-_OUTPUT_LINES:]]
+    return lines
+
+
+def _check_lines(checks: Sequence[CheckResult]) -> list[str]:
+    counts = ", ".join(
+        f"{sum(check.status == status for check in checks)} {status}"
+        for status in ("passed", "failed", "skipped")
+    )
+    lines = [f"Checked: {counts}."]
+    for check in checks:
+        figure = "" if check.figure is None else f" [{check.figure:.3g}]"
+        why = f": {check.why}" if check.why and check.status != "failed" else ""
+        text = clean(f"{check.status:<7} {check.name}{why}{figure}")
+        lines += wrap(text, WIDTH, initial_indent="  ", subsequent_indent=" " * 10) or []
+    return lines
+
+
+def _text_table(reports: Sequence[VerifyReport]) -> list[str]:
+    names = [_cut(clean(report.id or report.target or "(unreadable)"), 30) for report in reports]
+    left = max(len("subject"), *map(len, names)) if names else len("subject")
+    room = WIDTH - left - 2 - 12 - 2 - 7 - 2
+    lines = [f"{'subject':<{left}}  {'verdict':<12}  {'seconds':>7}  first finding"]
+    for name, report in zip(names, reports, strict=True):
+        fault = _cut(first_fault(report), room)
+        line = f"{name:<{left}}  {report.verdict:<12}  {report.seconds:>7.2f}  {fault}"
+        lines.append(line.rstrip())
+    return lines
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def clean(text: str) -> str:
+    """The text on one line, with what a terminal would obey shown as an escape."""
+    return printable(" ".join(str(text).split()))
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    text = clean(text)
+    return wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
+
+
+_STYLE = """
+.mh-report{line-height:1.5;max-width:60rem}
+.mh-report h2,.mh-report h3{margin:1.2em 0 .3em}
+.mh-report table{border-collapse:collapse;margin:.5em 0}
+.mh-report caption{text-align:left;font-size:.85em}
+.mh-report th,.mh-report td{border:1px solid #8886;padding:.15em .5em}
+.mh-report th,.mh-report td{text-align:left;vertical-align:top}
+.mh-report .mh-picture td{font-family:monospace;text-align:center}
+.mh-report .mh-reached{background:#2b6cb0;color:#fff}
+.mh-report .mh-verdict{border-left:.4em solid;padding-left:.6em}
+.mh-report .mh-sound{border-color:#2f855a}
+.mh-report .mh-faulty{border-color:#c53030}
+.mh-report .mh-undetermined{border-color:#b7791f}
+.mh-report pre{white-space:pre-wrap}
+"""
+_PAGE_STYLE = """
+:root{color-scheme:light dark}
+body{font-family:system-ui,sans-serif;margin:2rem auto;max-width:64rem;padding:0 1rem}
+body{background:#fff;color:#1a202c}
+.mh-wide{overflow-x:auto}
+@media (prefers-color-scheme:dark){body{background:#14181f;color:#e6e9ef}}
+"""
+
+
+def html_from_report(report: VerifyReport) -> str:
+    """One report as a piece of a page, for Jupyter."""
+    return f"<div class='mh-report'><style>{_STYLE}</style>{_html_section(report)}</div>"
+
+
+def page_from_reports(reports: Sequence[VerifyReport]) -> str:
+    """A page that stands alone: a table of all reports where there are several, then each."""
+    title = heading(reports[0]) if len(reports) == 1 else summary(reports)
+    table = _html_table(reports) if len(reports) > 1 else ""
+    sections = "".join(map(_html_section, reports))
+    return (
+        "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>manyheads check: {escape(title)}</title>"
+        f"<style>{_PAGE_STYLE}{_STYLE}</style></head><body><main class='mh-report'>"
+        f"<h1>manyheads check</h1>{table}{sections}</main></body></html>\n"
+    )
+
+
+def write_page(path: Path, reports: Sequence[VerifyReport]) -> None:
+    """Write `page_from_reports` to a file, whole or not at all.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    page = page_from_reports(reports).encode(errors="backslashreplace")
+    try:
+        write_whole(path, page)
+    except OSError as error:
+        raise ConfigError(
+            f"--html ({path}) cannot be written: {reason_of(error)}: choose another place"
+        ) from error
+
+
+def _html_section(report: VerifyReport) -> str:
+    seconds = f"Verdict: {report.verdict}, in {report.seconds:.2f} s."
+    said = _understood(report) if report.inferred else ""
+    findings = "".join(_html_finding(i, f) for i, f in enumerate(report.findings, start=1))
+    checks = _html_checks(report.checks) if report.checks else ""
+    verdict = f"<h2 class='mh-verdict mh-{escape(report.verdict)}'>{escape(heading(report))}</h2>"
+    return f"<section>{verdict}{said}{findings}{checks}<p>{escape(seconds)}</p></section>"
+
+
+def _understood(report: VerifyReport) -> str:
+    items = "".join(
+        f"<li>{escape(name)}: {escape(words)}</li>" for name, words in understood(report.inferred)
+    )
+    return f"<p>I understood:</p><ul>{items}</ul>"
+
+
+def _html_finding(number: int, finding: Finding) -> str:
+    name = clean(f"{number}. {finding.fault or finding.check} ({finding.severity})")
+    parts = [f"<h3>{escape(name)}</h3><p>{escape(clean(finding.says))}</p>"]
+    numbers = evidence_text(finding.evidence)
+    if numbers:
+        parts.append(f"<p>Measured: {escape(numbers)}.</p>")
+    picture = picture_from_evidence(finding.evidence)
+    if picture is not None:
+        parts.append(f"<div class='mh-wide'>{html_from_picture(picture)}</div>")
+    printed = output_lines(finding.evidence)
+    if printed:
+        parts.append(f"<p>It printed:</p><pre>{escape(chr(10).join(printed))}</pre>")
+    if finding.fix:
+        parts.append(f"<p><strong>Fix:</strong> {escape(clean(finding.fix))}</p>")
+    return "".join(parts)
+
+
+def _html_checks(checks: Sequence[CheckResult]) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(check.status)}</td><th scope='row'>{escape(clean(check.name))}</th>"
+        f"<td>{escape(clean(check.why))}</td>"
+        f"<td>{'' if check.figure is None else f'{check.figure:.3g}'}</td></tr>"
+        for check in checks
+    )
+    heads = "".join(f"<th scope='col'>{name}</th>" for name in ("status", "check", "why", "figure"))
+    return (
+        "<div class='mh-wide'><table>"
+        "<caption>What was checked, and what was skipped and why</caption>"
+        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _html_table(reports: Sequence[VerifyReport]) -> str:
+    rows = "".join(
+        f"<tr><th scope='row'>{escape(clean(report.id or report.target))}</th>"
+        f"<td>{escape(report.verdict)}</td><td>{report.seconds:.2f}</td>"
+        f"<td>{escape(first_fault(report))}</td></tr>"
+        for report in reports
+    )
+    names = ("subject", "verdict", "seconds", "first finding")
+    heads = "".join(f"<th scope='col'>{name}</th>" for name in names)
+    return (
+        f"<div class='mh-wide'><table><caption>{escape(summary(reports))}</caption>"
+        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a report holds
+    """The value as JSON can hold it: numbers that are not finite and objects become text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    as_list = getattr(value, "tolist", None)
+    return plain(as_list()) if callable(as_list) else str(value)
+
+
+def report_from_dict(value: Mapping[str, Any]) -> VerifyReport:
+    """The report that `VerifyReport.to_dict` gave.
+
+    Raises:
+        KeyError: a field is missing.
+        TypeError: a finding or check has other fields.
+    """
+    given = {field.name: value[field.name] for field in fields(VerifyReport)}
+    given["findings"] = tuple(Finding(**finding) for finding in given["findings"])
+    given["checks"] = tuple(CheckResult(**check) for check in given["checks"])
+    return VerifyReport(**given)

@@ -13,29 +13,35 @@ from manyheads.core.weights import HeadWeights
 from manyheads.faults.catalogue import FAULT_KINDS
 from manyheads.verify.calling import prepared
 from manyheads.verify.checks.behaviour import check_dependence
-from manyheads.verify.checks.caching import check_second_sequence
 from manyheads.verify.checks.dropout import check_dropout
-from manyheads.verify.checks.extremes import check_half_range, check_large_inputs
 from manyheads.verify.checks.gradients import check_gradients, check_registration, check_sharing
-from manyheads.verify.checks.masking import check_empty_rows
-from manyheads.verify.checks.parity import check_values
-from manyheads.verify.checks.paths import check_autocast, check_hidden_content
-from manyheads.verify.checks.precision import check_half, check_long_rows
+from manyheads.verify.checks.masking import check_autocast, check_empty_rows, check_hidden_content
+from manyheads.verify.checks.numerics import (
+    check_half,
+    check_half_range,
+    check_large_inputs,
+    check_long_rows,
+)
 from manyheads.verify.checks.shapes import (
     check_size_one,
     check_strides,
     check_unbatched,
     expected_shape,
 )
-from manyheads.verify.checks.state import check_inputs_kept, check_masks_kept, check_repeatable
-from manyheads.verify.checks.weights import check_returned_weights, check_weights_state
+from manyheads.verify.checks.state import (
+    check_inputs_kept,
+    check_masks_kept,
+    check_repeatable,
+    check_second_sequence,
+)
+from manyheads.verify.checks.values import check_returned_weights, check_values, check_weights_state
 from manyheads.verify.context import Check, Context, relative_gap
-from manyheads.verify.explain import explain_values
+from manyheads.verify.diagnose import explain_values
 from manyheads.verify.findings import Finding, Verdict, found
 from manyheads.verify.parameters import Located
 from manyheads.verify.problems import ProblemMaker
-from manyheads.verify.report import VerifyReport
-from manyheads.verify.subject import CallSpec, Spec, Subject
+from manyheads.verify.report import VerifyReport, undetermined
+from manyheads.verify.subject import Subject
 
 FIRST: tuple[Check, ...] = (
     check_repeatable,
@@ -65,7 +71,7 @@ LATER: tuple[Check, ...] = (
 )
 """Checks that come after."""
 
-Inference = tuple[Subject, dict[str, Any]]
+_HOW_TO_CALL = "declare how the subject is built and called"
 
 
 def completed(subject: Subject) -> Subject:
@@ -83,24 +89,6 @@ def completed(subject: Subject) -> Subject:
         returns=call.returns or "out",
     )
     return replace(subject, spec=spec, call=call)
-
-
-def undetermined(
-    subject: Subject, why: str, seconds: float = 0.0, inferred: dict[str, Any] | None = None
-) -> VerifyReport:
-    """The report of a subject that could not be judged."""
-    finding = found(
-        None, "runs", why, severity="warning", fix="declare how the subject is built and called"
-    )
-    return VerifyReport(
-        id=subject.id,
-        target=subject.target,
-        verdict="undetermined",
-        inferred=inferred or {},
-        findings=(finding,),
-        checks=(),
-        seconds=seconds,
-    )
 
 
 def verify(
@@ -129,7 +117,10 @@ def verify(
         _run_checks(ctx)
         _add_notes(ctx, notes)
     except SubjectError as error:
-        return undetermined(subject, str(error), time.perf_counter() - start, inferred)
+        seconds = time.perf_counter() - start
+        return undetermined(
+            subject, str(error), fix=_HOW_TO_CALL, seconds=seconds, inferred=inferred
+        )
     finally:
         torch.random.set_rng_state(state)
     return _report(ctx, inferred, time.perf_counter() - start)
@@ -164,7 +155,7 @@ def _first_call(ctx: Context) -> VerifyReport | None:
         with torch.no_grad():
             again = other.call(problem)
         if again.output is None:
-            return undetermined(ctx.subject, f"the call raises {outcome.raised}")
+            return undetermined(ctx.subject, f"the call raises {outcome.raised}", fix=_HOW_TO_CALL)
         ctx.callee, ctx.tolerance, outcome = other, 3e-5, again
         ctx.located = other.located()
         ctx.maker = ProblemMaker(ctx.subject, _as_float64(ctx.located))
@@ -283,6 +274,3 @@ def _without_repeats(findings: list[Finding]) -> list[Finding]:
         ):
             kept.append(finding)
     return kept
-
-
-__all__ = ["CallSpec", "Spec", "completed", "undetermined", "verify"]

@@ -1,52 +1,238 @@
-"""A subject: somebody's attention, and what they declare of it. Read from JSON, checked, frozen."""
+"""A subject: an attention module or function, and what its author declares about it.
 
-import json
-import sys
+Each field has its rule for subject files, which `subject_files` reads with pydantic. This module
+does not load pydantic.
+"""
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, cast, get_args
 
-from manyheads.core.config import Rotary
-from manyheads.core.errors import ConfigError, SubjectError
-from manyheads.verify.specs import (
-    ARRANGEMENTS,
-    AXES,
-    CONVENTIONS,
-    COUNTS,
-    FORMS,
-    LAYOUTS,
-    RETURNS,
-    CallSpec,
-    MaskSpec,
-    ParamSpec,
-    Spec,
+from manyheads.core.config import Rotary, RotaryStyle
+from manyheads.core.errors import SubjectError
+
+FORMS = ("self", "cross", "qkv", "heads", "cache", "static_cache")
+LAYOUTS = ("BTE", "TBE", "BET")
+AXES = ("BS", "TS", "BTS", "B1TS", "(BH)TS", "B")
+CONVENTIONS = ("allowed", "blocked", "additive", "one_zero", "lengths")
+RETURNS = ("out", "out,weights", "out,cache")
+WEIGHTS_AXES = ("BHTS", "BTS")
+FULLY_MASKED = ("zero", "unspecified")
+ARRANGEMENTS = (
+    *("separate", "packed", "packed_per_head", "packed_kv", "per_head_modules"),
+    *("per_head_tensors", "in_out", "head_minor", "conv1x1", "slices", "mha", "args", "identity"),
 )
 
-__all__ = [
-    "ARRANGEMENTS",
-    "AXES",
-    "CONVENTIONS",
-    "FORMS",
-    "LAYOUTS",
-    "RETURNS",
-    "CallSpec",
-    "MaskSpec",
-    "ParamSpec",
-    "Spec",
-    "Subject",
-    "read_manifest",
-    "read_subject",
-    "subject_from_dict",
+
+class NoSubjectError(SubjectError):
+    """The declaration names something that does not exist, or that cannot be: wrong use."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """How a field is read from a file: the limits of its type, and the message of an error."""
+
+    text: str
+    """What the value must be, and what to do."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """Limits by the names of pydantic's core schema, such as `ge`."""
+    options: tuple[str, ...] = ()
+    """The values that are allowed; empty for any."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - pydantic's own
+        """The schema of the field, with our message instead of pydantic's."""
+        from pydantic_core import core_schema
+
+        schema = {**handler(source), "strict": True, **self.limits}
+        if self.options:
+            schema = dict(core_schema.literal_schema(list(self.options)))
+        return core_schema.custom_error_schema(
+            schema,
+            custom_error_type="rule",
+            custom_error_message=self.text,
+        )
+
+
+def one_of(*options: str) -> Rule:
+    """One of some words."""
+    return Rule(f"is not known: use one of {', '.join(options)}", options=options)
+
+
+Count = Annotated[
+    int,
+    Rule(
+        "must be a whole number from 1 to 65536: use a number such as 8",
+        {"ge": 1, "le": 1 << 16},
+    ),
+]
+Number = Annotated[
+    float,
+    Rule(
+        "must be a finite number that is not negative: use a number such as 0.5",
+        {"ge": 0.0, "allow_inf_nan": False},
+    ),
+]
+Name = Annotated[str, Rule('must be text: write a name such as "mask"', {"min_length": 1})]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskSpec:
+    """One mask argument of the callee."""
+
+    arg: Name
+    """Its keyword."""
+    axes: Annotated[str, one_of(*AXES)]
+    """BS, TS, BTS, B1TS, (BH)TS (sample-major) or B (with lengths)."""
+    convention: Annotated[str, one_of(*CONVENTIONS)]
+    """allowed, blocked, additive, one_zero or lengths."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionForm:
+    """How a file declares positions."""
+
+    type: Annotated[str, one_of("rope", "alibi")]
+    """Rotary positions, or linear bias."""
+    style: Annotated[str, one_of(*get_args(RotaryStyle))] = "half"
+    """Pairing of channels."""
+    base: Number = 10000.0
+    """Base of the angles."""
+    dim: Count | None = None
+    """Channels of each head that are rotated; None rotates all."""
+
+    def read(self) -> Rotary | str:
+        """What a `Spec` holds."""
+        if self.type == "alibi":
+            return "alibi"
+        return Rotary(style=cast("RotaryStyle", self.style), base=self.base, dim=self.dim)
+
+
+class _AsPosition:
+    """Reads a `PositionForm`."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's own
+        from pydantic_core import core_schema
+
+        form = handler.generate_schema(PositionForm)
+        return core_schema.no_info_after_validator_function(PositionForm.read, form)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What the subject is declared to compute; None is not declared."""
+
+    embed_dim: Count | None = None
+    """D."""
+    num_heads: Count | None = None
+    """H."""
+    num_kv_heads: Count | None = None
+    """G."""
+    head_dim: Count | None = None
+    """d."""
+    v_head_dim: Count | None = None
+    """Value width."""
+    kdim: Count | None = None
+    """Width of the key input."""
+    vdim: Count | None = None
+    """Width of the value input."""
+    scale: Number | None = None
+    """What each q·k is multiplied by."""
+    causal: Annotated[str, one_of("always")] | None = None
+    """"always" where the subject is causal without being asked."""
+    window: Count | None = None
+    """Keys a query sees, itself included."""
+    position: Annotated[Rotary | str, _AsPosition()] | None = None
+    """Rotary settings, "alibi", or None."""
+    dropout: Number | None = None
+    """Fraction of weights dropped in training."""
+    fully_masked: Annotated[str, one_of(*FULLY_MASKED)] | None = None
+    """"zero" or "unspecified"."""
+    compute_dtype: Annotated[str, one_of("float64", "float32", "float16", "bfloat16")] | None = None
+    """The dtype in which the subject computes internally."""
+
+    @property
+    def heads(self) -> int:
+        """H, which inference or declaration must have given."""
+        assert self.num_heads is not None
+        return self.num_heads
+
+    @property
+    def kv_heads(self) -> int:
+        """G, H unless given."""
+        return self.heads if self.num_kv_heads is None else self.num_kv_heads
+
+    @property
+    def width(self) -> int:
+        """D, H * d where only the head width is known."""
+        if self.embed_dim is not None:
+            return self.embed_dim
+        assert self.head_dim is not None
+        return self.heads * self.head_dim
+
+    @property
+    def d(self) -> int:
+        """Head width, D / H unless given."""
+        return self.width // self.heads if self.head_dim is None else self.head_dim
+
+    @property
+    def dv(self) -> int:
+        """Value width, d unless given."""
+        return self.d if self.v_head_dim is None else self.v_head_dim
+
+    @property
+    def factor(self) -> float:
+        """The scale, 1/sqrt(d) unless given."""
+        return float(self.d**-0.5) if self.scale is None else self.scale
+
+
+Values = Annotated[
+    tuple[Any, ...],
+    Rule("must be a list of values: use [true, false]", {"min_length": 1, "strict": False}),
 ]
 
-Reader = Callable[[object, str], object]
-"""Reads one field: its value and its place, for messages."""
+
+@dataclass(frozen=True, kw_only=True)
+class CallSpec:
+    """How the subject is called; None is not declared."""
+
+    form: Annotated[str, one_of(*FORMS)] | None = None
+    """self, cross, qkv, heads, cache or static_cache."""
+    layout: Annotated[str, one_of(*LAYOUTS)] | None = None
+    """BTE, TBE or BET."""
+    unbatched: bool = False
+    """Whether it also takes (T, E)."""
+    masks: tuple[MaskSpec, ...] | None = None
+    """Its mask arguments."""
+    causal_arg: Name | None = None
+    """The keyword that asks for causality."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Keywords given in every call."""
+    flags: Mapping[str, Values] = field(default_factory=dict)
+    """Keywords that must not change the answer, with their values."""
+    returns: Annotated[str, one_of(*RETURNS)] | None = None
+    """out, out,weights or out,cache."""
+    weights_axes: Annotated[str, one_of(*WEIGHTS_AXES)] = "BHTS"
+    """BHTS, or BTS for a mean over heads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParamSpec:
+    """Where the weights are."""
+
+    layout: str
+    """One of ARRANGEMENTS."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Attribute path of q, k, v, o, qkv, kv or module; {h} stands for the head index."""
+    biases: Mapping[str, str] = field(default_factory=dict)
+    """Attribute path of biases that are tensors of their own."""
+    order: str = "qkv"
+    """Order of the blocks of a packed matrix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """Somebody's attention plus what they declare of it."""
+    """An attention module or function, and what is declared about it."""
 
     target: str
     """file.py:object or module.path:object."""
@@ -65,7 +251,7 @@ class Subject:
     submodule: str | None = None
     """Attribute path of the attention inside the built object."""
     unknown: tuple[str, ...] = ()
-    """Fields that were not understood, for a warning."""
+    """Fields that are not known, for a warning."""
 
     def with_spec(self, **changes: Any) -> "Subject":  # noqa: ANN401 - any field of Spec
         """The same subject with some of its spec filled in."""
@@ -74,227 +260,3 @@ class Subject:
     def with_call(self, **changes: Any) -> "Subject":  # noqa: ANN401 - any field of CallSpec
         """The same subject with some of its call filled in."""
         return replace(self, call=replace(self.call, **changes))
-
-
-_NEVER_READ = {"fault", "diagnosis", "style"}
-
-
-def _mapping(value: object, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise SubjectError(f"{where} ({value!r}) must be an object: use {{...}}")
-    return value
-
-
-def _choice(value: object, options: tuple[str, ...], where: str) -> str:
-    if value not in options:
-        raise SubjectError(f"{where} ({value!r}) is not known: use one of {', '.join(options)}")
-    return str(value)
-
-
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise SubjectError(f"{where} ({value!r}) must be text")
-    return value
-
-
-def _count(value: object, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1 << 16:
-        raise SubjectError(f"{where} ({value!r}) must be a whole number from 1 to 65536")
-    return value
-
-
-def _present(given: dict[str, Any], name: str) -> object:
-    """What stands under a name; an absent or null one is empty."""
-    return {} if given.get(name) is None else given[name]
-
-
-def _number(value: object, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SubjectError(f"{where} ({value!r}) must be a number")
-    if not 0 <= value <= sys.float_info.max:
-        raise SubjectError(f"{where} ({value!r}) must be a finite number that is not negative")
-    return float(value)
-
-
-def _position(value: object, where: str) -> Rotary | str | None:
-    if value is None:
-        return None
-    given = _mapping(value, where)
-    if _choice(given.get("type"), ("rope", "alibi"), f"{where}.type") == "alibi":
-        return "alibi"
-    try:
-        dim = given.get("dim")
-        return Rotary(base=given.get("base", 10000.0), style=given.get("style", "half"), dim=dim)
-    except ConfigError as error:
-        raise SubjectError(f"{where}: {error}") from error
-
-
-def _one_of(*options: str) -> Reader:
-    return lambda value, where: _choice(value, options, where)
-
-
-def _causal(value: object, where: str) -> str | None:
-    return None if value is False else _choice(value, ("always",), where)
-
-
-_SPEC_READERS: dict[str, Reader] = {
-    **dict.fromkeys(COUNTS, _count),
-    "scale": _number,
-    "dropout": _number,
-    "position": _position,
-    "causal": _causal,
-    "fully_masked": _one_of("zero", "unspecified"),
-    "compute_dtype": _one_of("float64", "float32", "float16", "bfloat16"),
-}
-
-
-def _fields(
-    value: object, where: str, readers: Mapping[str, Reader], unknown: list[str]
-) -> dict[str, Any]:
-    """What an object declares, read field by field; null is not declared."""
-    found = {}
-    for name, item in _mapping(value, where).items():
-        if item is None:
-            continue
-        if name in readers:
-            found[name] = readers[name](item, f"{where}.{name}")
-        else:
-            unknown.append(f"{where}.{name}")
-    return found
-
-
-def _checked_spec(spec: Spec) -> Spec:
-    if spec.num_heads and spec.num_kv_heads and spec.num_heads % spec.num_kv_heads:
-        raise SubjectError(
-            f"spec.num_kv_heads ({spec.num_kv_heads}) must divide spec.num_heads ({spec.num_heads})"
-        )
-    return spec
-
-
-def _mask(value: object, where: str) -> MaskSpec:
-    given = _mapping(value, where)
-    return MaskSpec(
-        arg=_text(given.get("arg"), f"{where}.arg"),
-        axes=_choice(given.get("axes"), AXES, f"{where}.axes"),
-        convention=_choice(given.get("convention"), CONVENTIONS, f"{where}.convention"),
-    )
-
-
-def _masks(value: object, where: str) -> tuple[MaskSpec, ...]:
-    if not isinstance(value, list):
-        raise SubjectError(f"{where} ({value!r}) must be a list: use [] for none")
-    return tuple(_mask(item, f"{where}[{i}]") for i, item in enumerate(value))
-
-
-def _flags(value: object, where: str) -> dict[str, tuple[Any, ...]]:
-    given = _mapping(value, where)
-    for name, values in given.items():
-        if not isinstance(values, list) or not values:
-            raise SubjectError(f"{where}.{name} ({values!r}) must be a list of values")
-    return {name: tuple(values) for name, values in given.items()}
-
-
-_CALL_READERS: dict[str, Reader] = {
-    "form": _one_of(*FORMS),
-    "layout": _one_of(*LAYOUTS),
-    "returns": _one_of(*RETURNS),
-    "weights_axes": _one_of("BHTS", "BTS"),
-    "unbatched": lambda value, where: bool(value),
-    "masks": _masks,
-    "causal_arg": _text,
-    "extra": _mapping,
-    "flags": _flags,
-}
-
-
-def _params(value: object, unknown: list[str]) -> ParamSpec:
-    given = _mapping(value, "params")
-    names = {
-        n: given[n] for n in ("q", "k", "v", "o", "qkv", "kv", "module") if given.get(n) is not None
-    }
-    for name, path in names.items():
-        if not isinstance(path, str) or (not path and name != "module"):
-            raise SubjectError(f"params.{name} ({path!r}) must be the path of an attribute")
-    biases = _mapping(_present(given, "biases"), "params.biases")
-    for name, path in biases.items():
-        _text(path, f"params.biases.{name}")
-    order = _text(given.get("order", "qkv"), "params.order")
-    if sorted(order) not in (sorted("qkv"), sorted("kv")):
-        raise SubjectError(f"params.order ({order!r}) must hold q, k and v (or k and v) once each")
-    known = {"layout", "q", "k", "v", "o", "qkv", "kv", "module", "biases", "order"}
-    unknown += [f"params.{name}" for name in given if name not in known]
-    layout = _choice(given.get("layout"), ARRANGEMENTS, "params.layout")
-    return ParamSpec(layout=layout, names=names, biases=biases, order=order)
-
-
-def subject_from_dict(value: object, folder: Path = Path()) -> Subject:
-    """Read a subject from what a subject file holds; fault, diagnosis and style are never read.
-
-    Args:
-        value: one JSON object.
-        folder: where a file target is looked for.
-
-    Raises:
-        SubjectError: a field of the wrong kind; the message names the place.
-    """
-    given, unknown = _mapping(value, "subject"), list[str]()
-    known = {"id", "target", "build", "spec", "call", "params", "submodule"} | _NEVER_READ
-    unknown += [name for name in given if name not in known]
-    build = None if given.get("build") is None else _mapping(given["build"], "build")
-    kwargs = None if build is None else _mapping(_present(build, "kwargs"), "build.kwargs")
-    target = _text(given.get("target"), "target")
-    spec_fields = _fields(_present(given, "spec"), "spec", _SPEC_READERS, unknown)
-    spec = _checked_spec(Spec(**spec_fields))
-    call = _fields(_present(given, "call"), "call", _CALL_READERS, unknown)
-    return Subject(
-        target=target,
-        id=None if given.get("id") is None else str(given["id"]),
-        kwargs=kwargs,
-        spec=spec,
-        call=CallSpec(**call),
-        params=None if given.get("params") is None else _params(given["params"], unknown),
-        folder=folder,
-        submodule=None
-        if given.get("submodule") is None
-        else _text(given["submodule"], "submodule"),
-        unknown=tuple(unknown),
-    )
-
-
-def _read_json(path: Path) -> object:
-    if path.exists() and not path.is_file():
-        raise SubjectError(f"file ({path}) is no regular file: give the path of a JSON file")
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SubjectError(f"file ({path}) cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise SubjectError(f"file ({path}) is no JSON: {error}") from error
-
-
-def read_subject(path: Path) -> Subject:
-    """Read a subject file.
-
-    Raises:
-        SubjectError: the file is missing, no JSON, or no subject.
-    """
-    return subject_from_dict(_read_json(path), path.resolve().parent)
-
-
-def read_manifest(path: Path) -> list[Subject | SubjectError]:
-    """Read a manifest; a case that is no subject stands as its error, so that the others can go on.
-
-    Raises:
-        SubjectError: the file is missing, no JSON, or has no list of cases.
-    """
-    document = _read_json(path)
-    cases = document.get("cases") if isinstance(document, dict) else None
-    if not isinstance(cases, list) or not cases:
-        raise SubjectError(f'file ({path}) has no list of cases: use {{"cases": [subject, ...]}}')
-    found: list[Subject | SubjectError] = []
-    for i, case in enumerate(cases):
-        try:
-            found.append(subject_from_dict(case, path.resolve().parent))
-        except SubjectError as error:
-            found.append(SubjectError(f"cases[{i}]: {error}"))
-    return found

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from manyheads.attention.problem import Problem
-from manyheads.verify.checks.weights import check_training_weights
+from manyheads.verify.checks.values import check_training_weights
 from manyheads.verify.context import Context
 from manyheads.verify.findings import found
 

@@ -7,9 +7,8 @@ from torch import Tensor
 
 from manyheads.attention.problem import Problem
 from manyheads.core.weights import HeadWeights
-from manyheads.verify.calling import first_line
 from manyheads.verify.context import RIGHT, Context
-from manyheads.verify.findings import found
+from manyheads.verify.findings import found, short
 
 
 def _reference(
@@ -54,7 +53,7 @@ def check_gradients(ctx: Context) -> None:
     try:
         mine = _gradients((outcome.output * probe).sum(), targets)
     except RuntimeError as error:
-        says = f"the backward pass raises {first_line(error)}"
+        says = f"the backward pass raises {short(error)}"
         fix = "do not change tensors in place that the graph still needs"
         ctx.failed("gradients", found(None, "gradients", says, fix=fix))
         return

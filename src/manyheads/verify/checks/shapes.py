@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from manyheads.attention.problem import Problem
-from manyheads.verify.calling import Outcome, first_line, from_callee, read_answer
+from manyheads.verify.calling import Outcome, from_callee, read_answer
 from manyheads.verify.context import Context, relative_gap
-from manyheads.verify.findings import found
+from manyheads.verify.findings import found, short
 
 
 def expected_shape(ctx: Context, problem: Problem) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ def check_unbatched(ctx: Context) -> None:
         with torch.no_grad():
             output, _, _ = read_answer(ctx.callee.made(*inputs, **keywords))
     except Exception as error:
-        says = f"an input without batch axis, declared as accepted, raises {first_line(error)}"
+        says = f"an input without batch axis, declared as accepted, raises {short(error)}"
         ctx.failed(
             "unbatched", found(None, "unbatched", says, fix="add the batch axis inside: x[None]")
         )
@@ -114,7 +114,7 @@ def _call_raw(ctx: Context, inputs: list[Tensor]) -> Outcome:
         with torch.no_grad():
             output, _, raw = read_answer(ctx.callee.made(*inputs, **keywords))
     except Exception as error:
-        return Outcome(raised=first_line(error))
+        return Outcome(raised=short(error))
     return Outcome(output=output, raw=raw)
 
 
