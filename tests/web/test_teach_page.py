@@ -1,8 +1,6 @@
 """The teacher's page: its links lead somewhere, its files are there, and anybody can read it."""
 
 import io
-import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from manyheads.web.site import read_bundle
 from manyheads.worksheets.library import worksheet_names
 from tests.web.browsing import SIZES, Visit
 from tests.web.serving import ask, serving
+from tools.page.paper import write_papers
 
 LINKS = "nodes => nodes.map(node => node.getAttribute('href'))"
 
@@ -108,18 +107,12 @@ def test_numbers_without_a_name_stand_in_code_only(teach: Visit) -> None:
     assert teach.shown(["#teach"]) == set()
 
 
-def test_without_fpdf2_the_list_is_empty_and_old_files_go(tmp_path: Path) -> None:
+def test_without_typst_the_list_is_empty_and_old_files_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "old.pdf").write_bytes(b"old")
-    code = (
-        "import sys; sys.modules['fpdf'] = None\n"
-        "from manyheads.cli.page_paper import page_paper\n"
-        f"page_paper([{str(tmp_path / 'paper.json')!r}, {str(tmp_path)!r}])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert "fpdf2 is not installed" in done.stderr
-    assert json.loads((tmp_path / "paper.json").read_text()) == {"format": 1, "papers": []}
+    monkeypatch.setitem(sys.modules, "typst", None)
+    assert write_papers(tmp_path) == {"format": 1, "papers": []}
+    assert "needs typst" in capsys.readouterr().err
     assert list((tmp_path / "paper").iterdir()) == []

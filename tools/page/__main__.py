@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from manyheads.cli.page_paper import page_paper
 from manyheads.core.errors import ManyHeadsError
 from tools.page.exercises import exercise_index, write_exercise_scripts
 from tools.page.files import write_json
 from tools.page.learn import learn_data
 from tools.page.models import ONNX_FOLDER, page_index, write_onnx_files
+from tools.page.paper import write_papers
 from tools.page.study import study_data
 from tools.page.worksheets import worksheets_data
 
@@ -58,7 +58,7 @@ def write_all(out: Path, runtime: Path | None) -> None:
     if runtime and find_spec("onnx"):
         onnx = write_onnx_files(files, runtime)
     write_json(page_index(onnx=onnx), out / "models.json")
-    page_paper.main([str(out / "paper.json"), str(files)], standalone_mode=False)
+    write_json(write_papers(files), out / "paper.json")
 
 
 if __name__ == "__main__":

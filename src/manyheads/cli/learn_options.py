@@ -1,4 +1,4 @@
-"""The option of commands that keep the learner's own files."""
+"""Options that several commands for learners share."""
 
 from pathlib import Path
 
@@ -8,6 +8,23 @@ DATA = click.option(
     "--data",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder of your own files; your user data folder unless given.",
+    help="Folder of your answers (default: your user data folder).",
 )
-"""Where they lie."""
+"""The folder of the learner's own files."""
+PAPER = click.option(
+    "--paper",
+    type=click.Choice(("a4", "letter"), case_sensitive=False),
+    default="a4",
+    show_default=True,
+    help="Paper size of the PDF.",
+)
+"""The paper of a printed sheet."""
+FONT = click.option(
+    "--font",
+    type=click.Path(path_type=Path),
+    metavar="FILE.ttf",
+    help="Font file for characters that the default fonts lack, such as Chinese.",
+)
+"""A font for further characters."""
+FORCE = click.option("--force", is_flag=True, help="Replace an existing file.")
+"""Whether a file may be replaced."""

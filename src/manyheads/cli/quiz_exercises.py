@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from manyheads.cli.asking import Asker, EndOfAnswers
-from manyheads.cli.learn_options import DATA
-from manyheads.cli.paper_options import FORCE, PAPER
+from manyheads.cli.learn_options import DATA, FORCE, PAPER
 from manyheads.cli.quiz_exercises_pdf import print_exercises
 from manyheads.core.errors import LearnError
 from manyheads.core.tables import wrapped

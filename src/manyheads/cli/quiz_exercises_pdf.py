@@ -22,7 +22,7 @@ def print_exercises(
         force: whether a file that is there may be replaced.
 
     Raises:
-        LearnError: the file cannot be written, or fpdf2 is not installed.
+        LearnError: the file cannot be written, or typst is not installed.
     """
     from manyheads.report.paper import check_target, pdf_from_sheets, write_pdf
     from manyheads.report.paper_exercises import sheets_from_exercises

@@ -1,23 +1,23 @@
-"""`manyheads worksheet print`: a worksheet on paper, to fill in, and its key."""
+"""`manyheads worksheet print`: a worksheet as a PDF to fill in, or its key."""
 
 from pathlib import Path
 
 import click
 
-from manyheads.cli.paper_options import FONT, FORCE, PAPER
+from manyheads.cli.learn_options import FONT, FORCE, PAPER
 from manyheads.cli.worksheet_source import SET, SOURCE, edited_worksheet, say_which
 
 OUT = click.argument("out", metavar="OUT.pdf", type=click.Path(path_type=Path))
-"""Where a sheet goes."""
+"""The file to write."""
 
 
 @click.command("print")
 @SOURCE
 @OUT
-@click.option("--key", "is_key", is_flag=True, help="Fill the boxes in: the key.")
-@click.option("--sequence", metavar="S", help="Which sentence, by name; the first unless given.")
+@click.option("--key", "is_key", is_flag=True, help="Print the key: every box with its answer.")
+@click.option("--sequence", metavar="S", help="Name of the sequence (default: the first).")
 @click.option(
-    "--receiver", type=int, metavar="N", help="Which receiver, from 1; the last unless given."
+    "--receiver", type=int, metavar="N", help="Receiver, counted from 1 (default: the last)."
 )
 @SET
 @PAPER
@@ -36,7 +36,7 @@ def print_(  # noqa: PLR0913 - one argument an option
 ) -> None:
     r"""Write a worksheet as a PDF: the given numbers, and a box for each step's numbers.
 
-    With --key the boxes hold the answers. Both have the same pages.
+    With --key the boxes show the answers. Both files have the same pages.
 
     \b
     Examples:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from manyheads.core.errors import MissingExtraError
 
-_MODULES = {"fpdf2": "fpdf", "scikit-learn": "sklearn"}
+_MODULES = {"scikit-learn": "sklearn"}
 """Modules of packages that are not named like their module."""
 
 

@@ -4,19 +4,19 @@ import re
 from collections.abc import Sequence
 
 from manyheads.learn.exercises.form import Exercise, Misconception, Table
-from manyheads.report.paper_parts import (
+from manyheads.report.paper import (
     Band,
     Cell,
     Grid,
+    Group,
     Heading,
     Lines,
-    Part,
     Row,
     Sheets,
     Words,
     on_paper,
 )
-from manyheads.report.paper_steps import answer_text
+from manyheads.report.paper_worksheet import answer_text
 from manyheads.worksheets.display import fraction_text
 
 _SHORT = 20
@@ -28,18 +28,16 @@ def sheets_from_exercises(exercises: Sequence[Exercise], label: str) -> Sheets:
 
     Args:
         exercises: at least one.
-        label: what makes the same sheet again, for the foot of every page.
+        label: the command that makes the same sheet, for the foot of every page.
     """
-    parts: list[Part] = []
-    for number, exercise in enumerate(exercises, start=1):
-        parts += _exercise_parts(number, exercise)
-    return Sheets(title="Exercises", label=label, parts=tuple(parts))
+    parts = tuple(_exercise_part(number, item) for number, item in enumerate(exercises, start=1))
+    return Sheets(title="Exercises", label=label, parts=parts)
 
 
-def _exercise_parts(number: int, exercise: Exercise) -> list[Part]:
+def _exercise_part(number: int, exercise: Exercise) -> Group:
     mistakes = [_mistake_line(item) for item in exercise.misconceptions]
-    return [
-        Heading(text=f"{number}  {exercise.title} ({exercise.id})", level=1),
+    parts = (
+        Heading(text=f"{number}  {exercise.title} ({exercise.id})"),
         Words(text=on_paper_text(exercise.prompt)),
         Band(grids=tuple(map(_given_grid, exercise.given))),
         _answer_grid(exercise),
@@ -50,11 +48,12 @@ def _exercise_parts(number: int, exercise: Exercise) -> list[Part]:
                 *(["Known mistakes:", *mistakes] if mistakes else []),
             ),
         ),
-    ]
+    )
+    return Group(parts=parts)
 
 
 def on_paper_text(text: str) -> str:
-    """A sentence for paper: its numbers as by hand, its hyphens as they are."""
+    """Write a sentence for paper: numbers as by hand, hyphens unchanged."""
     words = (on_paper(word) if "sqrt(" in word else word for word in text.split(" "))
     return re.sub(r"(?<![\w)\]])-(?=\d)", "\N{MINUS SIGN}", " ".join(words))
 
