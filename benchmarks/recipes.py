@@ -20,10 +20,9 @@ from manyheads.data.text import read_stories
 from manyheads.data.windows import Corpus, TrainingOrder, build_corpus, fixed_slice
 from manyheads.models.candidates import CandidateSampler
 from manyheads.models.training import Trainable
-from manyheads.study.losses import target_counts, unigram_bias
-from manyheads.study.optimiser import FlatAdamW
+from manyheads.study.corpus import target_counts, unigram_bias
+from manyheads.study.optimiser import FlatAdamW, learning_rate_at
 from manyheads.study.plan import Plan, plan
-from manyheads.study.schedule import learning_rate_at
 
 SEED = 11
 SOONER = {"steps": 400, "warmup_steps": 30}  # a schedule that ends where the plain recipe ends

@@ -10,10 +10,10 @@ import pytest
 
 from manyheads.core.errors import StudyError
 from manyheads.data.windows import Corpus, SealedSplit, Split
-from manyheads.study.choices import FrozenChoices, freeze_choices
-from manyheads.study.corpora import corpus_for
+from manyheads.study.corpus import corpus_for
 from manyheads.study.folder import Folder
 from manyheads.study.run import run_study
+from manyheads.study.seal import FrozenChoices, freeze_choices
 from tests.house.sources import python_files
 from tests.study.tiny import tiny
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from manyheads.core.errors import StudyError
-from manyheads.study.files import lock
+from manyheads.study.folder import lock
 from manyheads.study.run import run_study
-from manyheads.study.stop import Stopped
+from manyheads.study.site import Stopped
 from tests.study.tiny import ONE_RUN, at, ctrl_c, tiny
 
 SEEDS = (("seeds = [3, 5]", "seeds = [3, 5]"), ONE_RUN[1])

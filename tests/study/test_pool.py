@@ -10,13 +10,11 @@ import pytest
 
 from manyheads.core.errors import PlanError, StudyError
 from manyheads.study import pool
-from manyheads.study.corpora import corpus_for
-from manyheads.study.events import Event
+from manyheads.study.corpus import corpus_for
 from manyheads.study.folder import Folder, RunKey
 from manyheads.study.machine import Crew, Machine, join_crew
 from manyheads.study.run import run_study
-from manyheads.study.site import Site
-from manyheads.study.stop import Stopped, StopSign
+from manyheads.study.site import Event, Site, Stopped, StopSign
 from tests.study.tiny import at, best_files, ctrl_c, measured, tiny
 
 RUNS = Folder(path=Path(), plan=tiny()).runs()

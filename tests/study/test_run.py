@@ -13,11 +13,11 @@ import torch
 
 from manyheads.core.errors import DataError, PlanError, StudyError
 from manyheads.data.stories import generate_stories
-from manyheads.study.files import lock
+from manyheads.study.folder import lock
 from manyheads.study.plan import plan
 from manyheads.study.run import run_study
+from manyheads.study.site import Stopped
 from manyheads.study.state import load_tensors
-from manyheads.study.stop import Stopped
 from tests.study.tiny import ONE_RUN, at, best_files, ctrl_c, everything, measured, tiny
 
 
@@ -257,7 +257,7 @@ def test_parts_of_a_study_can_be_run_one_after_another(straight: Path, tmp_path:
 def test_a_run_that_another_process_holds_is_left_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("manyheads.study.sweep.lock", partial(lock, patience=0.0))
+    monkeypatch.setattr("manyheads.study.run.lock", partial(lock, patience=0.0))
     folder, told = tmp_path / "s", list[Any]()
     run_study(tiny(), out=folder, only=("mlp-seed5",))
     with lock(folder / "runs" / "mlp-seed3"):

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from manyheads.core.errors import StudyError
-from manyheads.study.files import BusyError, file_sha256, lock, read_json, write_bytes, write_json
+from manyheads.study.folder import BusyError, file_sha256, lock, read_json, write_bytes, write_json
 from manyheads.study.state import Progress, load_tensors, save_tensors
 
 TENSORS = {"flat": torch.arange(7.0), "step": torch.tensor(3.0), "wide": torch.ones(2, 3).double()}

@@ -9,7 +9,7 @@ import pytest
 from manyheads.core.errors import StudyError
 from manyheads.report import report_from_folder
 from manyheads.study.run import run_study
-from manyheads.study.stop import Stopped
+from manyheads.study.site import Stopped
 from tests.study.tiny import at, ctrl_c, tiny
 
 CHECKED = tiny(

@@ -9,10 +9,9 @@ from torch.nn import functional as F
 
 from manyheads.data.windows import TrainingOrder, fixed_slice
 from manyheads.models.training import Trainable
-from manyheads.study.corpora import corpus_for
-from manyheads.study.losses import unigram_bias
+from manyheads.study.corpus import corpus_for, unigram_bias
+from manyheads.study.optimiser import learning_rate_at
 from manyheads.study.run import run_study
-from manyheads.study.schedule import learning_rate_at
 from manyheads.study.state import load_tensors
 from manyheads.study.train import VALIDATION_SEED
 from tests.study.tiny import tiny

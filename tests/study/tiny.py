@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from manyheads.study.events import Event
 from manyheads.study.plan import Plan, plan_from_text
+from manyheads.study.site import Event
 
 TEXT = """
 name = "tiny"

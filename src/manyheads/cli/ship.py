@@ -29,7 +29,7 @@ def ship(study: Path, out: Path, seed: int, data: Path | None) -> None:
     """
     from manyheads.checkpoints.shipping import ship as ship_models
     from manyheads.data.windows import fixed_slice
-    from manyheads.study.corpora import corpus_for
+    from manyheads.study.corpus import corpus_for
     from manyheads.study.plan import plan as read_plan
     from manyheads.study.train import VALIDATION_SEED
 

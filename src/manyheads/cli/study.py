@@ -155,7 +155,7 @@ def run(
     from manyheads.study.machine import is_first_process
     from manyheads.study.plan import plan
     from manyheads.study.run import run_study
-    from manyheads.study.stop import Stopped
+    from manyheads.study.site import Stopped
 
     chosen = plan(plan_name)
     folder = out or Path(f"study-{chosen.name}")

@@ -20,7 +20,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from manyheads.study.events import Event, Report
+from manyheads.core.extras import require
+from manyheads.study.site import Event, Report
+
+_CURVES = ("train_loss", "validation_loss", "learning_rate")
 
 
 class _Rate(ProgressColumn):
@@ -96,12 +99,43 @@ def watching(tensorboard: Path | None) -> Iterator[Report]:
         else:
             reports.append(_say)
         if tensorboard is not None:
-            from manyheads.study.curves import curves_in
-
-            reports.append(stack.enter_context(curves_in(tensorboard)))
+            reports.append(stack.enter_context(_curves_in(tensorboard)))
 
         def report(event: Event) -> None:
             for each in reports:
                 each(event)
 
         yield report
+
+
+@contextmanager
+def _curves_in(folder: Path) -> Iterator[Report]:
+    """Write what runs tell as curves, a folder a run.
+
+    Args:
+        folder: made when the first run tells something.
+
+    Raises:
+        MissingExtraError: TensorBoard is not installed.
+    """
+    require("tensorboard", "tensorboard", purpose="--tensorboard")
+    from torch.utils.tensorboard.writer import SummaryWriter
+
+    writers: dict[str, SummaryWriter] = {}
+
+    def report(event: Event) -> None:
+        if event.kind != "validation":
+            return
+        if event.run not in writers:
+            writers[event.run] = SummaryWriter(str(folder / event.run))
+        for name in _CURVES:
+            value = getattr(event, name)
+            if value is not None:
+                writers[event.run].add_scalar(name, value, event.step)
+        writers[event.run].flush()
+
+    try:
+        yield report
+    finally:
+        for writer in writers.values():
+            writer.close()

@@ -14,7 +14,7 @@ from manyheads.report.document import Document
 from manyheads.report.pages import FIGURES, html_from_document, markdown_from_document
 from manyheads.report.reading import ReportData, read_study
 from manyheads.report.tables import main_table, paired_table
-from manyheads.study.files import make_folder, write_bytes
+from manyheads.study.folder import make_folder, write_bytes
 
 
 @dataclass(frozen=True, kw_only=True)

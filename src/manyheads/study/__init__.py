@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from manyheads.study.plan import Plan, plan_names
     from manyheads.study.results import StudyResult, read_results, shipped_results
     from manyheads.study.run import run_study
+    from manyheads.study.site import Stopped
     from manyheads.study.stats import aggregate, paired_differences
-    from manyheads.study.stop import Stopped
 
 __all__ = [
     "Plan",
@@ -25,7 +25,7 @@ __all__ = [
 
 _HOMES = {
     "Plan": "plan",
-    "Stopped": "stop",
+    "Stopped": "site",
     "StudyResult": "results",
     "aggregate": "stats",
     "paired_differences": "stats",

@@ -1,4 +1,4 @@
-"""AdamW on one flat row of parameters, with the gradient clipped to a norm."""
+"""AdamW on one flat tensor, and the learning rate of each step."""
 
 import math
 from collections.abc import Mapping
@@ -8,6 +8,28 @@ from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.core.errors import StudyError
+from manyheads.study.plan import Protocol
+
+
+def learning_rate_at(step: int, steps: int, protocol: Protocol, peak: float) -> float:
+    """The learning rate of a step.
+
+    Args:
+        step: counted from 0.
+        steps: of the whole run.
+        protocol: with warm-up and decay.
+        peak: the highest rate.
+
+    Returns:
+        a rate that rises in a line over the warm-up and then stays, or falls in a line that would
+        reach 0 one step after the last.
+    """
+    warmup = protocol.warmup_steps
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    if protocol.decay == "linear":
+        return peak * (steps - step) / (steps - warmup)
+    return peak
 
 
 class DivergedError(StudyError):

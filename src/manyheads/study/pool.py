@@ -17,11 +17,9 @@ from typing import Any
 
 from manyheads.core import errors
 from manyheads.core.errors import StudyError
-from manyheads.study.events import Event
 from manyheads.study.folder import RunKey
 from manyheads.study.machine import Machine
-from manyheads.study.site import Site
-from manyheads.study.stop import Stopped, StopSign
+from manyheads.study.site import Event, Site, Stopped, StopSign
 
 SECONDS_TO_END = 60.0
 """How long a worker may take to finish its step, save and end."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import StudyError
-from manyheads.study.files import read_json
+from manyheads.study.folder import read_json
 
 _COLUMNS = (
     ("validation_loss", "validation nats", ".4f"),

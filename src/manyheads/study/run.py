@@ -1,7 +1,10 @@
-"""Running a study from plan to results: the one function that the outside calls."""
+"""Run a study from plan to results: learning-rate checks, then every model with every seed.
 
-from collections.abc import Sequence
-from dataclasses import replace
+A finished run is never trained again, and a run that another process holds is left to it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +12,108 @@ from manyheads.core.errors import StudyError
 from manyheads.core.extras import require
 from manyheads.core.files import clear_parts
 from manyheads.data.windows import Corpus
-from manyheads.study.corpora import corpus_for, facts_of
-from manyheads.study.events import Event, Report, nothing
-from manyheads.study.files import lock, make_folder
-from manyheads.study.finish import finish
-from manyheads.study.folder import Folder, create_folder, open_folder
+from manyheads.study.corpus import corpus_for, facts_of
+from manyheads.study.folder import (
+    BusyError,
+    Folder,
+    RunKey,
+    create_folder,
+    lock,
+    make_folder,
+    open_folder,
+)
 from manyheads.study.machine import Crew, Machine, environment, join_crew
 from manyheads.study.plan import Plan
 from manyheads.study.plan import plan as plan_named
 from manyheads.study.results import StudyResult, read_results
-from manyheads.study.site import Site
-from manyheads.study.stop import listening
-from manyheads.study.sweep import Order, runs_wanted, train_all
+from manyheads.study.seal import finish
+from manyheads.study.site import Event, Report, Site, StopSign, listening, nothing
+from manyheads.study.train import Training
+
+Trainer = Callable[[Sequence[RunKey]], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What is to be trained, and by whom."""
+
+    site: Site
+    """Folder, data, processes and watchers."""
+    machine: Machine
+    """How many runs at a time."""
+    only: tuple[str, ...]
+    """Names of models or runs; empty for all."""
+    data: Path | None
+    """The file of stories, for processes that have to read it themselves."""
+    sign: StopSign
+    """Asks for a stop."""
+
+
+def runs_wanted(folder: Folder, only: Sequence[str]) -> tuple[RunKey, ...]:
+    """The runs of the plan, or those that are named by model or by run.
+
+    Raises:
+        StudyError: a name is neither.
+    """
+    runs = folder.runs()
+    for name in only:
+        if not any(name in (run.model, run.name) for run in runs):
+            known = ", ".join(dict.fromkeys(run.model for run in runs))
+            raise StudyError(f"only ({name}) is no model or run of the plan: use one of {known}")
+    return tuple(run for run in runs if not only or {run.model, run.name} & set(only))
+
+
+def train_all(order: Order) -> tuple[RunKey, ...]:
+    """Train what is wanted and not done.
+
+    Returns:
+        the runs of the whole plan that are still not done, because they were not wanted or because
+        another process holds them.
+
+    Raises:
+        Stopped: somebody asked for a stop; every state is saved.
+        StudyError: a run cannot go on.
+    """
+    folder = order.site.folder
+    wanted = runs_wanted(folder, order.only)
+    models = {run.model for run in wanted}
+    checks = [run for run in folder.checks() if run.model in models]
+    for phase in (checks, wanted):
+        todo = order.site.crew.agreed([run for run in phase if folder.record(run) is None])
+        if order.machine.needs_workers and todo:
+            from manyheads.study.pool import train_in_workers
+
+            train_in_workers(todo, order.machine, order.site, order.sign, order.data)
+        else:
+            for run in todo:
+                train_here(run, order.site)
+    left = [run for run in (*folder.checks(), *folder.runs()) if folder.record(run) is None]
+    return tuple(order.site.crew.agreed(left))
+
+
+def train_here(run: RunKey, site: Site) -> None:
+    """Train one run in this process, unless another one holds or has done it.
+
+    Raises:
+        Stopped: somebody asked for a stop.
+        StudyError: the run cannot go on.
+    """
+    if not site.crew.is_first:
+        if site.crew.agreed(None):
+            Training(run, site).go()
+        return
+    try:
+        with lock(site.folder.place(run)):
+            clear_parts(site.folder.place(run))
+            is_free = site.folder.record(run) is None
+            site.crew.agreed(is_free)
+            if is_free:
+                Training(run, site).go()
+            else:
+                site.report(Event(run=run.name, kind="done"))
+    except BusyError as error:
+        site.crew.agreed(False)
+        site.report(Event(run=run.name, kind="note", says=str(error)))
 
 
 def run_study(

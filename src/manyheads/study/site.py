@@ -1,15 +1,92 @@
-"""Where runs take place: folder, data, processes and watchers; and models as they begin there."""
+"""What every run of a study uses: folder, data, processes, progress events and the stop request."""
 
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from manyheads.data.windows import Corpus
 from manyheads.models.training import Trainable
-from manyheads.study.events import Report
+from manyheads.study.corpus import unigram_bias
 from manyheads.study.folder import Folder, RunKey
-from manyheads.study.losses import unigram_bias
 from manyheads.study.machine import Crew
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One piece of news from a run."""
+
+    run: str
+    """The run's name."""
+    kind: str
+    """"begin", "step", "validation", "done" (trained), "test" (tested) or "note" (see says)."""
+    step: int = 0
+    """Steps taken."""
+    steps: int = 0
+    """Steps of the whole run."""
+    train_loss: float | None = None
+    """Mean since the last validation, in nats a target."""
+    validation_loss: float | None = None
+    """On the fixed slice, in nats a target."""
+    learning_rate: float | None = None
+    """Of the last step."""
+    says: str = ""
+    """A sentence for the reader."""
+
+
+Report = Callable[[Event], None]
+
+
+def nothing(event: Event) -> None:
+    """Report to nobody."""
+
+
+class Stopped(KeyboardInterrupt):
+    """A study was asked to stop, and has saved everything; `str` tells how to go on."""
+
+
+class StopSign:
+    """Something that a training loop looks at after each step."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+
+    def ask(self) -> None:
+        """Ask for a stop after the present step."""
+        self._asked.set()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody has asked."""
+        return self._asked.is_set()
+
+
+@contextmanager
+def listening() -> Iterator[StopSign]:
+    """Turn Ctrl-C and the terminate signal into a request; a second Ctrl-C stops at once.
+
+    Only the main thread can listen to signals; in another one the sign is never set by them.
+    """
+    sign = StopSign()
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        if sign.is_asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sign.ask()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield sign
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, heard) for number in numbers]
+    try:
+        yield sign
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 @dataclass(frozen=True, kw_only=True)

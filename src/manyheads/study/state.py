@@ -13,7 +13,7 @@ from torch import Tensor
 
 from manyheads.checkpoints.digest import digest_from_tensors
 from manyheads.core.errors import StudyError
-from manyheads.study.files import write_bytes
+from manyheads.study.folder import write_bytes
 
 FORMAT = "manyheads-study-1"
 

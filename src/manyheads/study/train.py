@@ -1,8 +1,8 @@
-"""One training run: from its first step, or from where it was stopped, to its last.
+"""One training run: steps, validation, saving, resuming, and the analysis of its heads.
 
-A step depends on parameters, moments and the number of the step alone, since the order of the data
-follows from the seed and that number. So a run that goes on from a saved state ends bit for bit
-where it would have ended without the stop.
+A step depends on parameters, moments and the number of the step only, because the order of the data
+follows from the seed and that number. A resumed run therefore ends bit for bit like one without a
+stop.
 """
 
 import math
@@ -16,17 +16,43 @@ from torch import Tensor
 
 from manyheads.core.errors import StudyError
 from manyheads.data.windows import TrainingOrder, fixed_slice
+from manyheads.heads.analysis import analyse_heads
 from manyheads.models.candidates import CandidateSampler
-from manyheads.study.analysis import heads_of_run
-from manyheads.study.events import Event
-from manyheads.study.files import make_folder
-from manyheads.study.folder import RunKey
-from manyheads.study.losses import mean_loss, target_counts
-from manyheads.study.optimiser import DivergedError, FlatAdamW
-from manyheads.study.schedule import learning_rate_at
-from manyheads.study.site import Site, fresh_model
+from manyheads.study.corpus import mean_loss, target_counts
+from manyheads.study.folder import RunKey, make_folder
+from manyheads.study.optimiser import DivergedError, FlatAdamW, learning_rate_at
+from manyheads.study.site import Event, Site, Stopped, fresh_model
 from manyheads.study.state import Progress, load_tensors, save_tensors
-from manyheads.study.stop import Stopped
+
+_SEED = 1
+_CHOOSING = 256  # windows that choose the next head to go; the others measure
+
+
+def heads_of_run(run: RunKey, site: Site) -> dict[str, Any] | None:
+    """The analysis of a run's heads, or None where the plan asks for none or there are no heads.
+
+    Args:
+        run: a run whose best weights are saved.
+        site: where.
+
+    Raises:
+        StudyError: the weights are damaged.
+    """
+    plan = site.folder.plan
+    count, config = plan.protocol.analysed_windows, plan.config(run.model)
+    if count is None or config.num_heads is None or run.check_rate is not None:
+        return None
+    tensors, _ = load_tensors(site.folder.best(run))
+    model = fresh_model(site, run).model
+    model.load_state_dict(tensors)
+    validation = site.corpus.validation
+    tokens, targets = validation.windows(fixed_slice(validation, count, seed=_SEED))
+    device = site.crew.device
+    found = analyse_heads(
+        model, tokens.to(device), targets[:, 0].to(device), num_choosing=_CHOOSING
+    )
+    return found.to_dict()
+
 
 VALIDATION_SEED = 0
 """What the fixed validation slice is drawn from, in every study."""

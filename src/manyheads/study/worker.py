@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from manyheads.core.errors import ManyHeadsError
-from manyheads.study.corpora import corpus_for
-from manyheads.study.events import Event
+from manyheads.study.corpus import corpus_for
 from manyheads.study.folder import RunKey, open_folder
 from manyheads.study.machine import Machine, environment, join_crew
 from manyheads.study.plan import plan
-from manyheads.study.site import Site
-from manyheads.study.stop import Stopped, StopSign
-from manyheads.study.sweep import train_here
+from manyheads.study.run import train_here
+from manyheads.study.site import Event, Site, Stopped, StopSign
 
 
 def main() -> int:

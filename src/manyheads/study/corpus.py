@@ -1,10 +1,16 @@
-"""The stories that a plan asks for, read or generated, and divided."""
+"""The stories that a plan asks for, and losses and word counts over their splits."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from manyheads.data.windows import Corpus, build_corpus
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from manyheads.data.windows import Corpus, Split, build_corpus
+from manyheads.models.training import Trainable
+from manyheads.study.machine import Crew
 from manyheads.study.plan import Plan
 
 
@@ -56,3 +62,44 @@ def facts_of(corpus: Corpus, plan: Plan, data: Path | None) -> dict[str, Any]:
         "num_targets": dict(corpus.num_targets),
         "unknown_rates": dict(corpus.unknown_rates),
     }
+
+
+_AT_ONCE = 512
+_COUNTED_AT_ONCE = 8192
+
+
+def mean_loss(
+    trainable: Trainable, split: Split, positions: Int64[Tensor, " N"], crew: Crew
+) -> float:
+    """The mean loss of targets, each predicted from a window of its own, in nats.
+
+    Args:
+        trainable: the model.
+        split: where the targets stand.
+        positions: (N,), places of the targets.
+        crew: the processes that share them.
+    """
+    total = torch.zeros((), dtype=torch.float64)
+    for number, chunk in enumerate(positions.split(_AT_ONCE)):
+        if number % crew.size == crew.rank:
+            tokens, targets = split.windows(chunk)
+            losses = trainable.losses(tokens.to(crew.device), targets[:, 0].to(crew.device))
+            total += losses.cpu().double().sum()
+    if crew.size > 1:
+        total = crew.total(total.to(crew.sum_dtype).to(crew.device)).cpu()
+    return total.item() / len(positions)
+
+
+def target_counts(corpus: Corpus) -> Float64[Tensor, " V"]:
+    """How often (V,) each word is a target of the training split."""
+    counts = torch.zeros(corpus.tokenizer.vocab_size, dtype=torch.float64)
+    for chunk in corpus.train.positions.split(_COUNTED_AT_ONCE):
+        _, targets = corpus.train.windows(chunk)
+        counts += torch.bincount(targets[:, 0], minlength=len(counts))
+    return counts
+
+
+def unigram_bias(corpus: Corpus) -> Float64[Tensor, " V"]:
+    """The logarithm (V,) of each word's share of the training targets, one added to each count."""
+    counts = target_counts(corpus)
+    return ((counts + 1) / (counts + 1).sum()).log()
