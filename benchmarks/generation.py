@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.timing import print_setting, seconds_by_turns, settings_from_arguments
-from manyheads.models.attention_lm import AttentionLM
-from manyheads.models.generation import ForwardPass, Predictor, Story
+from manyheads.models.config import EOS_ID
+from manyheads.models.generation import ForwardPass, Predictor, Story, WordTables
+from manyheads.models.lm import AttentionLM
 from manyheads.models.sampling import Sampling
-from manyheads.models.special_ids import EOS_ID
-from manyheads.models.word_tables import WordTables
 
 WORDS, QUICK_WORDS = 200, 3
 VOCAB, QUICK_VOCAB = 4000, 50

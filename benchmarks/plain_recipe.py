@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from manyheads.models.attention_lm import AttentionLM
-from manyheads.models.mlp import FixedWindowMLP
+from manyheads.models.lm import AttentionLM, FixedWindowMLP
 
 
 class PlainAttentionLM(nn.Module):

@@ -18,8 +18,8 @@ from benchmarks.timing import Settings, print_setting
 from manyheads.data.stories import generate_stories
 from manyheads.data.text import read_stories
 from manyheads.data.windows import Corpus, TrainingOrder, build_corpus, fixed_slice
-from manyheads.models.candidates import CandidateSampler
 from manyheads.models.training import Trainable
+from manyheads.models.training_step import CandidateSampler
 from manyheads.study.corpus import target_counts, unigram_bias
 from manyheads.study.optimiser import FlatAdamW, learning_rate_at
 from manyheads.study.plan import Plan, plan

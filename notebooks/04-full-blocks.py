@@ -20,9 +20,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import manyheads as mh
 from manyheads.data import WordTokenizer, generate_stories
-from manyheads.models.blocks import Block
+from manyheads.models.gpt import Block
 from manyheads.models.gpt import TinyGPT
-from manyheads.models.gpt_config import GPTConfig
+from manyheads.models.config import GPTConfig
 
 threads = torch.get_num_threads()
 torch.set_num_threads(1)

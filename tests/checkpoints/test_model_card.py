@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from manyheads.checkpoints.model_card import card_from_index
+from manyheads.checkpoints.shipping import card_from_index
 
 
 def test_card_is_made_of_the_numbers_in_the_list(shipped_folder: Path) -> None:

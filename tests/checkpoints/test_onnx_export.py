@@ -16,10 +16,9 @@ from manyheads.checkpoints.onnx_export import (
     random_windows,
 )
 from manyheads.core.errors import CheckpointError, ConfigError
-from manyheads.models.attention_lm import AttentionLM
+from manyheads.models.config import GPTConfig
 from manyheads.models.gpt import TinyGPT
-from manyheads.models.gpt_config import GPTConfig
-from manyheads.models.mlp import FixedWindowMLP
+from manyheads.models.lm import AttentionLM, FixedWindowMLP
 from tests.factories import annotations_unchecked
 from tests.models.drawing import ATTENTION, KINDS, T, V, config_of, draw, ids, model_of, padded
 

@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from manyheads.core.errors import DataError
-from manyheads.data.hub import FILES, NOTICE, REVISION, HubFile, download_tinystories, fetch
-from manyheads.data.text import read_stories
+from manyheads.data.text import (
+    FILES,
+    NOTICE,
+    REVISION,
+    HubFile,
+    download_tinystories,
+    fetch,
+    read_stories,
+)
 
 CONTENT = b"Tom ran.\n<|endoftext|>\nMia fell.\n"
 SMALL = HubFile(

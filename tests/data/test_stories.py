@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import manyheads.data.stories as story_words
 from manyheads.core.errors import DataError
-from manyheads.data import story_words
 from manyheads.data.stories import Agreement, Story, generate_stories, tell_story
 from manyheads.data.tokens import WordTokenizer
 from manyheads.data.windows import build_corpus

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from manyheads.core.errors import DataError
 from manyheads.data.tokens import SPECIAL_WORDS, Joiner, WordTokenizer
-from manyheads.models.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from manyheads.models.config import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 TEXT = 'Tom said, "I don\'t see 3 cats." Tom saw 3 dogs; (one), [two]: "Look!" said Tom.'
 READABLE = TEXT.lower()

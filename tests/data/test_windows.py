@@ -18,7 +18,7 @@ from manyheads.data.windows import (
     fixed_slice,
     split_of_story,
 )
-from manyheads.models.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from manyheads.models.config import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 # Ids name their story and place: word 3 of story 2 is 203.
 LENGTHS = (5, 1, 9, 4)

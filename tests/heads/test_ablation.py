@@ -11,8 +11,8 @@ from manyheads.core.errors import ShapeError, StudyError
 from manyheads.heads.ablation import mean_loss, remove_each, remove_greedily
 from manyheads.heads.analysis import analyse_heads
 from manyheads.heads.measures import pattern_diversity
-from manyheads.models.attention_lm import AttentionLM
-from manyheads.models.special_ids import BOS_ID, PAD_ID
+from manyheads.models.config import BOS_ID, PAD_ID
+from manyheads.models.lm import AttentionLM
 from tests.factories import annotations_unchecked
 
 V, T, H, N = 23, 6, 4, 30

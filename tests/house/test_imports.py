@@ -17,7 +17,7 @@ MODULES_WITHOUT_TORCH = [
     "manyheads.worksheets.exact",
     "manyheads.core.config",
     "manyheads.core.errors",
-    "manyheads.models.gpt_config",
+    "manyheads.models.config",
     "manyheads.data.stories",
 ]
 COMMANDS_WITHOUT_TORCH = [

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from manyheads.core.errors import ConfigError, ShapeError
 from manyheads.models import build_model
-from manyheads.models.attention_lm import AttentionLM
 from manyheads.models.config import ModelConfig
+from manyheads.models.lm import AttentionLM
 from tests.factories import annotations_unchecked, random_like
 from tests.models.drawing import ATTENTION, D, T, V, config_of, ids, model_of, padded
 

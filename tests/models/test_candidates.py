@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from manyheads.core.errors import ConfigError
-from manyheads.models.candidates import Candidates, CandidateSampler
+from manyheads.models.training_step import Candidates, CandidateSampler
 from tests.factories import assert_same, random_like
 from tests.models.drawing import KINDS, T, V, ids
 from tests.models.test_training import N, batch_of, trainable_of

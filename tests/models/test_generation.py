@@ -9,19 +9,18 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError, ShapeError
 from manyheads.data.tokens import WordTokenizer
-from manyheads.models.attention_lm import AttentionLM
+from manyheads.models.config import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from manyheads.models.generation import (
     ForwardPass,
     Step,
     Story,
+    WordTables,
     generate,
     predictor_of,
     unknown_words,
 )
-from manyheads.models.mlp import FixedWindowMLP
+from manyheads.models.lm import AttentionLM, FixedWindowMLP
 from manyheads.models.sampling import Sampling
-from manyheads.models.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from manyheads.models.word_tables import WordTables
 
 STORIES = [
     'one day a girl saw a red bird. "hello," she said. the bird did not say a word.',

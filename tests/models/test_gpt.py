@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from manyheads.attention.cache import KVCache
 from manyheads.core.errors import ConfigError, ShapeError
+from manyheads.models.config import GPTConfig
 from manyheads.models.gpt import TinyGPT
-from manyheads.models.gpt_config import GPTConfig
 from tests.factories import FORMS, annotations_unchecked, random_like
 from tests.models.drawing import draw, ids, padded
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from manyheads.core.errors import ConfigError
+from manyheads.models.config import GPTConfig
 from manyheads.models.gpt import TinyGPT
-from manyheads.models.gpt_config import GPTConfig
 from tests.factories import annotations_unchecked
 from tests.models.test_gpt import CONFIGS
 

@@ -5,7 +5,7 @@ import torch
 
 from manyheads.core.errors import ShapeError
 from manyheads.models import build_model
-from manyheads.models.mlp import FixedWindowMLP
+from manyheads.models.lm import FixedWindowMLP
 from tests.models.drawing import D, T, V, config_of, ids, model_of, padded
 
 

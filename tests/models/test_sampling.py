@@ -10,9 +10,8 @@ import torch
 
 from manyheads.core.errors import ConfigError
 from manyheads.data import tokens
-from manyheads.models import special_ids
-from manyheads.models.pcg32 import PCG32
-from manyheads.models.sampling import Sampling, choose_word, probability_of_word
+from manyheads.models import config
+from manyheads.models.sampling import PCG32, Sampling, choose_word, probability_of_word
 
 # PCG32(42) draws 0.63031..., 0.48155..., 0.72701..., 0.51493... first.
 FIRST_DRAWS = [0xA15C02B7 / 2**32, 0x7B47F409 / 2**32, 0xBA1D3330 / 2**32, 0x83D2F293 / 2**32]
@@ -27,7 +26,7 @@ def logits_of(*probabilities: float) -> torch.Tensor:
 
 def test_special_words_have_the_ids_of_the_tokeniser() -> None:
     for name in ("PAD", "BOS", "EOS", "UNK"):
-        assert tokens.SPECIAL_WORDS[getattr(special_ids, f"{name}_ID")] == f"[{name}]"
+        assert tokens.SPECIAL_WORDS[getattr(config, f"{name}_ID")] == f"[{name}]"
 
 
 def test_greedy_takes_the_best_word_and_of_equal_ones_the_lowest_id() -> None:

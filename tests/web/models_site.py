@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from manyheads.checkpoints.shipped import load_shipped
 from manyheads.data.tokens import WordTokenizer
-from manyheads.models.attention_lm import AttentionLM
+from manyheads.models.lm import AttentionLM
 from manyheads.web.models import SHIPPED
 from manyheads.web.site import write_site
 from tests.web.model_fixtures import grids_of, losses_of, switched_logits, write_shipped

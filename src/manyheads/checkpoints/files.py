@@ -1,13 +1,14 @@
-"""Model files: safetensors with a model's numbers and what it is; nothing in them is ever run.
+"""Model files: safetensors with a model's tensors and facts; nothing in a file is executed.
 
 A file is checked whole before any of its numbers is used: hash, sizes, names, shapes, types, and
-that every number is finite. The weights that a study keeps of its runs are read too.
+that every number is finite. The weights files of a study's runs are read too.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,26 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from manyheads.checkpoints.digest import digest_from_tensors
 from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.core.files import reason_of, write_whole
 from manyheads.models import build_model
 from manyheads.models.config import ModelConfig
+
+
+def digest_from_tensors(tensors: Mapping[str, Tensor], text: str) -> str:
+    """Hash of tensors and of the text that belongs to them, in hexadecimal digits.
+
+    Args:
+        tensors: by name, on the processor, contiguous.
+        text: the facts as JSON text.
+    """
+    found = sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
 
 FORMAT = 1
 MAX_BYTES = 1 << 28

@@ -125,8 +125,8 @@ def _story(name: str, prompt: str, settings: dict[str, Any], *, needs_heads: boo
     from manyheads.checkpoints.shipped import load_shipped
     from manyheads.core.errors import ConfigError
     from manyheads.data.tokens import WordTokenizer
-    from manyheads.models.attention_lm import AttentionLM
     from manyheads.models.generation import generate as continue_text
+    from manyheads.models.lm import AttentionLM
 
     try:
         prompt.encode()

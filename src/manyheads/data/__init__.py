@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from manyheads.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from manyheads.data.hub import download_tinystories
     from manyheads.data.stories import Agreement, Story, generate_stories, tell_story
-    from manyheads.data.text import file_sha256, read_stories
+    from manyheads.data.text import download_tinystories, file_sha256, read_stories
     from manyheads.data.tokens import Joiner, WordTokenizer
     from manyheads.data.windows import (
         Corpus,
@@ -46,7 +45,7 @@ _HOMES = {
     "TrainingOrder": "windows",
     "WordTokenizer": "tokens",
     "build_corpus": "windows",
-    "download_tinystories": "hub",
+    "download_tinystories": "text",
     "file_sha256": "text",
     "fixed_slice": "windows",
     "generate_stories": "stories",

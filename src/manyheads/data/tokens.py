@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manyheads.core.errors import DataError
-from manyheads.models.special_ids import UNK_ID
+from manyheads.models.config import UNK_ID
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

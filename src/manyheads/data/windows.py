@@ -15,7 +15,7 @@ from torch import Tensor
 
 from manyheads.core.errors import DataError
 from manyheads.data.tokens import WordTokenizer
-from manyheads.models.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from manyheads.models.config import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 MAX_TARGETS_PER_WINDOW = 64
 _SPLIT_NAMES = ("train", "validation", "test")

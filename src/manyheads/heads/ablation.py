@@ -18,7 +18,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from manyheads.core.errors import ShapeError, StudyError
-from manyheads.models.special_ids import PAD_ID
+from manyheads.models.config import PAD_ID
 
 BATCH_SIZE = 512
 

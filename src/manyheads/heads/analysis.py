@@ -26,7 +26,7 @@ from manyheads.heads.measures import (
     mean_distance,
     pattern_distances,
 )
-from manyheads.models.special_ids import BOS_ID
+from manyheads.models.config import BOS_ID
 
 _MEASURES = (
     "entropy",

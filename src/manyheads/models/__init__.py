@@ -18,9 +18,9 @@ def build_model(config: ModelConfig) -> "nn.Module":
     """
     sizes = {name: getattr(config, name) for name in ("vocab_size", "context", "width", "hidden")}
     if config.num_heads is None:
-        from manyheads.models.mlp import FixedWindowMLP
+        from manyheads.models.lm import FixedWindowMLP
 
         return FixedWindowMLP(**sizes)
-    from manyheads.models.attention_lm import AttentionLM
+    from manyheads.models.lm import AttentionLM
 
     return AttentionLM(config.num_heads, head_dim=config.head_dim, pattern=config.pattern, **sizes)

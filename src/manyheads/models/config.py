@@ -1,10 +1,14 @@
-"""What a language model of the studies is: kind and sizes, checked once, frozen; no torch."""
+"""Sizes of the models, checked and frozen, and the four special ids; nothing here loads torch."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
+from manyheads.core.config import AttentionConfig, Rotary
 from manyheads.core.errors import ConfigError
+
+PAD_ID, BOS_ID, EOS_ID, UNK_ID = 0, 1, 2, 3
+
 
 Kind = Literal["fixed-window-mlp", "attention"]
 Pattern = Literal["learned", "uniform", "shared"]
@@ -102,3 +106,111 @@ class ModelConfig:
 def _check_size(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1 << 20:
         raise ConfigError(f"{name} ({value!r}) must be a whole number from 1 to 1048576")
+
+
+PositionKind = Literal["learned", "rotary"]
+
+_COUNTS = ("vocab_size", "context", "width", "num_layers", "num_heads", "num_kv_heads", "hidden")
+_FLAGS = ("bias", "tie_weights")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTConfig:
+    """Sizes and flags of a TinyGPT, checked once.
+
+    Raises:
+        ConfigError: a size or flag that no model can have.
+    """
+
+    vocab_size: int = 4000
+    """V, number of tokens."""
+    context: int = 64
+    """Tokens of the longest input, cached ones included."""
+    width: int = 64
+    """D, width of the stream."""
+    num_layers: int = 2
+    """Number of blocks."""
+    num_heads: int = 4
+    """H, query heads of each block; divides D."""
+    num_kv_heads: int | None = None
+    """G, key/value heads of each block; H unless given."""
+    hidden: int | None = None
+    """Units of each feed-forward net; 4 D unless given, as in GPT-2."""
+    dropout: float = 0.0
+    """Share dropped in training of embeddings, weights and outputs, a fraction from 0 to 1."""
+    bias: bool = True
+    """Whether projections, maps and norms have a bias; the output over the vocabulary has none."""
+    positions: PositionKind = "learned"
+    """"learned": a row for each position is added; "rotary": q and k are turned."""
+    tie_weights: bool = True
+    """Whether the output over the vocabulary is the token embedding, as in GPT-2."""
+
+    def __post_init__(self) -> None:
+        """Check every field, those of attention by its own rules."""
+        for name in _COUNTS:
+            value = getattr(self, name)
+            if value is not None or name not in ("num_kv_heads", "hidden"):
+                _check_count(name, value)
+        for name in _FLAGS:
+            if not isinstance(value := getattr(self, name), bool):
+                raise ConfigError(f"{name} ({value!r}) must be a bool: use True or False")
+        if self.positions not in get_args(PositionKind):
+            raise ConfigError(
+                f'positions ({self.positions!r}) is not known: use "learned" or "rotary"'
+            )
+        AttentionConfig.of(
+            embed_dim=self.width,
+            num_heads=self.num_heads,
+            num_kv_heads=self.num_kv_heads,
+            dropout=self.dropout,
+            positions=self.rotary,
+        )
+
+    @property
+    def rotary(self) -> Rotary | None:
+        """What turns q and k; None where positions are learned."""
+        return Rotary() if self.positions == "rotary" else None
+
+    @property
+    def feed_forward_width(self) -> int:
+        """Units of each feed-forward net, resolved."""
+        return 4 * self.width if self.hidden is None else self.hidden
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers the model learns; a tied embedding counts once."""
+        width, hidden, bias = self.width, self.feed_forward_width, int(self.bias)
+        groups = self.num_heads if self.num_kv_heads is None else self.num_kv_heads
+        projected = width + 2 * groups * (width // self.num_heads)  # q, k and v rows
+        norm = width + bias * width
+        attention = projected * width + width * width + bias * (projected + width)
+        feed_forward = 2 * width * hidden + bias * (hidden + width)
+        tables = 1 if self.tie_weights else 2
+        rows = tables * self.vocab_size + (self.context if self.positions == "learned" else 0)
+        return rows * width + self.num_layers * (2 * norm + attention + feed_forward) + norm
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields by name, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "GPTConfig":
+        """Read what `to_dict` wrote.
+
+        Raises:
+            ConfigError: an unknown field, or a size or flag that no model can have.
+        """
+        unknown = sorted(set(fields) - set(cls.__dataclass_fields__))
+        if unknown:
+            raise ConfigError(
+                f"config ({', '.join(unknown)}) has unknown fields: "
+                f"use {', '.join(cls.__dataclass_fields__)}"
+            )
+        return cls(**fields)
+
+
+def _check_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{name} ({value!r}) must be a whole number: use an int such as 8")
+    if value < 1:
+        raise ConfigError(f"{name} ({value}) must be at least 1: use 1 or more")

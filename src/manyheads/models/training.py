@@ -13,10 +13,8 @@ from torch.nn import functional as F
 
 from manyheads.core.errors import ConfigError
 from manyheads.models import build_model
-from manyheads.models.candidates import Candidates
 from manyheads.models.config import ModelConfig
-from manyheads.models.gradients import attention_step, mlp_step
-from manyheads.models.numbers import Numbers, Workspace
+from manyheads.models.training_step import Candidates, Numbers, Workspace, attention_step, mlp_step
 
 
 @dataclass(frozen=True, kw_only=True)

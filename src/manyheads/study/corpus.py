@@ -46,7 +46,7 @@ def _stories(plan: Plan, data: Path | None, tell: Callable[[str], object]) -> li
 
         assert wanted.count is not None  # checked by the plan
         return generate_stories(wanted.count, seed=wanted.seed)
-    from manyheads.data.hub import download_tinystories
+    from manyheads.data.text import download_tinystories
 
     return read_stories(download_tinystories(tell=tell), limit=wanted.count)
 

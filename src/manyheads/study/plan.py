@@ -326,7 +326,7 @@ def plan(name_or_path: str | Path) -> Plan:
     text = str(name_or_path)
     if text in plan_names():
         return plan_from_text((files("manyheads.study") / "plans" / f"{text}.toml").read_text())
-    path, shown = Path(name_or_path), brief(text)
+    path, shown = Path(name_or_path), brief(text, 300)
     if path.suffix not in (".toml", ".json") and not path.is_file():
         known = ", ".join(plan_names())
         raise PlanError(f"plan ({shown}) is not known: use {known}, or a .toml or .json file")

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from manyheads.checkpoints.digest import digest_from_tensors
+from manyheads.checkpoints.files import digest_from_tensors
 from manyheads.core.errors import StudyError
 from manyheads.study.folder import write_bytes
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from manyheads.core.errors import StudyError
 from manyheads.data.windows import TrainingOrder, fixed_slice
 from manyheads.heads.analysis import analyse_heads
-from manyheads.models.candidates import CandidateSampler
+from manyheads.models.training_step import CandidateSampler
 from manyheads.study.corpus import mean_loss, target_counts
 from manyheads.study.folder import RunKey, make_folder
 from manyheads.study.optimiser import DivergedError, FlatAdamW, learning_rate_at

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from manyheads.models.pcg32 import PCG32
+from manyheads.models.sampling import PCG32
 
 T = TypeVar("T")
 

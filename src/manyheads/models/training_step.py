@@ -1,21 +1,202 @@
-"""Losses and their gradients by hand: what a training step computes, and nothing else.
+"""One training step by hand: losses of a batch and their gradients.
 
-Each function adds to gradients that are handed in. One window serves a block of n neighbouring
-targets: target i of a window reads its ids i to i + T - 1, and positions are counted from the
-asking word, so a block gives exactly what n windows of their own would give.
+Each function adds to the gradients it is given. One window serves a block of n neighbouring
+targets: target i reads ids i to i + T - 1, and positions are counted back from the last word, so a
+block gives exactly what n separate windows would give.
+
+A step may score all frequent words and a sample of the rare ones. Subtracting the logarithm of each
+word's probability to be in the sample makes the gradients right on average. Validation and test
+always score every word.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from manyheads.core.errors import ConfigError
 from manyheads.models.config import ModelConfig
-from manyheads.models.numbers import Numbers
-from manyheads.models.vocabulary import vocabulary_step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """The words that one step scores."""
+
+    ids: Int64[Tensor, " C"]
+    """(C,), rising."""
+    log_chance: Float[Tensor, " C"]
+    """(C,), logarithm of each word's chance to be among them."""
+    places: Int64[Tensor, " V"]
+    """(V,), where each word stands in `ids`; any number for words that are not there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateSampler:
+    """Draws candidates; the same step of the same seed always gets the same.
+
+    Args:
+        counts: (V,), how often each word is a target of the training split.
+        head: the most frequent words that every step scores.
+        tail: chance of each other word to be drawn, beside the targets, a fraction from 0 to 1.
+        seed: what they are drawn from, 0 to 4095.
+        device: where the candidates are used; they are drawn on the CPU.
+
+    Raises:
+        ConfigError: a chance or a seed out of range, a negative head, or no counted word.
+    """
+
+    counts: Float[Tensor, " V"]
+    head: int
+    tail: float
+    seed: int
+    device: torch.device | str = "cpu"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tail <= 1:
+            raise ConfigError(f"tail ({self.tail}) must be from 0 to 1: it is a chance")
+        if not 0 <= self.seed < 1 << 12:
+            raise ConfigError(f"seed ({self.seed}) must be from 0 to 4095: use another number")
+        if self.head < 0:
+            raise ConfigError(f"head ({self.head}) must not be negative: it counts words")
+        if self.counts.sum() <= 0:
+            raise ConfigError("counts (all 0) must count some word: give those of the targets")
+
+    @cached_property
+    def _head_words(self) -> Tensor:
+        return torch.argsort(self.counts, descending=True, stable=True)[: self.head]
+
+    def choose(self, step: int, targets: Int64[Tensor, "B n"]) -> Candidates:
+        """The candidates of one step.
+
+        Args:
+            step: counted from 0.
+            targets: (B, n) of the whole batch; all of them are candidates. 0 = none.
+        """
+        num_targets = int((targets != 0).sum())
+        # torch's CPU generator reads 32 bits: 12 for the seed and 20 for the step.
+        generator = torch.Generator().manual_seed((self.seed << 20) + step)
+        chosen = torch.rand(len(self.counts), generator=generator) < self.tail
+        chosen[self._head_words] = True
+        chosen[targets[targets != 0]] = True
+        ids = chosen.nonzero()[:, 0]
+        places = torch.zeros(len(self.counts), dtype=torch.int64)
+        places[ids] = torch.arange(len(ids))
+        log_chance = self._chances(num_targets)[ids].log().float()
+        there = self.device
+        return Candidates(
+            ids=ids.to(there), log_chance=log_chance.to(there), places=places.to(there)
+        )
+
+    def _chances(self, num_targets: int) -> Tensor:
+        """Each word's chance (V,) to be drawn, or to be one of so many targets."""
+        frequency = self.counts.double() / self.counts.sum()
+        missed = (1 - frequency) ** num_targets * (1 - self.tail)
+        missed[self._head_words] = 0.0
+        return (1 - missed).clamp_min(1e-9)
+
+
+class Workspace:
+    """Memory for large intermediates, used again in the next step: new pages take time."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Tensor] = {}
+
+    def take(self, name: str, shape: Sequence[int], like: Tensor) -> Tensor:
+        """A tensor of this shape, with the dtype and device of `like`; its numbers are any."""
+        size = math.prod(shape)
+        held = self._held.get(name)
+        if held is None or held.numel() < size or held.dtype != like.dtype:
+            held = self._held[name] = like.new_empty(size)
+        return held[:size].view(*shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """Parameters, their gradients, and memory to work in."""
+
+    params: Mapping[str, Tensor]
+    """By the names of the model."""
+    grads: Mapping[str, Tensor]
+    """Of the same names and shapes; steps add to them."""
+    space: Workspace = field(default_factory=Workspace)
+    """Kept from step to step."""
+    candidates: Candidates | None = None
+    """The words that are scored; all of them unless given."""
+
+    def words(self, tokens: Int64[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        """The embedding rows (B, S, D) of ids (B, S)."""
+        table = self.params["token_embedding.weight"]
+        rows = self.space.take("words", (tokens.numel(), table.shape[1]), table)
+        torch.index_select(table, 0, tokens.flatten(), out=rows)
+        return rows.view(*tokens.shape, -1)
+
+    def add_words(self, tokens: Int64[Tensor, "B S"], to_words: Float[Tensor, "B S D"]) -> None:
+        """Add gradients (B, S, D) of the rows of ids (B, S) to the embedding's."""
+        rows = to_words.flatten(0, 1)
+        self.grads["token_embedding.weight"].index_add_(0, tokens.flatten(), rows)
+
+
+_ROWS_AT_ONCE = 512  # logits of so many targets are held at a time
+
+
+def vocabulary_step(
+    numbers: Numbers, units: Float[Tensor, "N U"], targets: Int64[Tensor, " N"]
+) -> tuple[Float[Tensor, ""], Float[Tensor, "N U"]]:
+    """Logits, loss and gradients of the vocabulary layer, some rows at a time.
+
+    Args:
+        numbers: with `output.weight` and `output.bias`; of their candidates, where there are some.
+        units: (N, U).
+        targets: (N,); 0 = none.
+
+    Returns:
+        the sum of the losses in nats, and its gradient for the units (N, U).
+    """
+    weight, bias = numbers.params["output.weight"], numbers.params["output.bias"]
+    to_weight, to_bias = numbers.grads["output.weight"], numbers.grads["output.bias"]
+    given, some = (targets != 0).to(units.dtype)[:, None], numbers.candidates
+    if some is None:
+        return _scored(numbers.space, (weight, bias), (to_weight, to_bias), (units, targets, given))
+    weight, bias = weight[some.ids], bias[some.ids] - some.log_chance
+    backs = (torch.zeros_like(weight), torch.zeros_like(bias))
+    found = (units, some.places[targets], given)
+    loss, back = _scored(numbers.space, (weight, bias), backs, found)
+    to_weight.index_add_(0, some.ids, backs[0])
+    to_bias.index_add_(0, some.ids, backs[1])
+    return loss, back
+
+
+def _scored(
+    space: Workspace,
+    layer: tuple[Tensor, Tensor],
+    to_layer: tuple[Tensor, Tensor],
+    asked: tuple[Tensor, Tensor, Tensor],
+) -> tuple[Tensor, Tensor]:
+    """Loss and gradients of a layer (weight, bias) for (units, targets, 1 where there is one)."""
+    (weight, bias), (units, targets, given) = layer, asked
+    loss = units.new_zeros(())
+    back = torch.empty_like(units)
+    for low in range(0, len(units), _ROWS_AT_ONCE):
+        part = slice(low, low + _ROWS_AT_ONCE)
+        rows, wanted = units[part], targets[part, None]
+        logits = space.take("logits", (len(rows), len(weight)), weight)
+        torch.addmm(bias, rows, weight.T, out=logits)
+        chosen, largest = logits.gather(1, wanted), logits.amax(dim=1, keepdim=True)
+        wrong = torch.softmax(logits, dim=1, out=logits)  # each row is read before it is written
+        log_total = largest - wrong.amax(dim=1, keepdim=True).log()
+        loss += ((log_total - chosen) * given[part]).sum()
+        if not given.all():
+            wrong *= given[part]  # nothing comes back from where there is no target
+        wrong.scatter_add_(1, wanted, -given[part])
+        torch.mm(wrong, weight, out=back[part])
+        to_layer[0].addmm_(wrong.T, rows)
+        to_layer[1].add_(wrong.sum(dim=0))
+    return loss, back
+
 
 _BLOCKED = -1e30  # finite, so that a row without any key, which is no target, makes no NaN
 
