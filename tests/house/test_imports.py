@@ -105,7 +105,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 ROOMS = "Rooms import downwards only"
 FORBIDDEN_IMPORTS = [
     ("core/config.py", "manyheads.attention.loop", ROOMS),
-    ("web/export.py", "manyheads.report.pages", ROOMS),
+    ("web/site.py", "manyheads.report.pages", ROOMS),
     ("core/shapes.py", "manyheads.core.config", "No cycles"),
     ("attention/packed.py", "manyheads.attention.loop", "The three forms"),
     ("worksheets/exact.py", "manyheads.core.shapes", "The exact oracle"),
@@ -118,7 +118,7 @@ def small_house(tmp_path: Path) -> Path:
     """A package with our rooms and contracts, all of which are kept."""
     files = ["attention/loop.py", "attention/packed.py", "attention/fused.py", "core/shapes.py"]
     files += ["core/config.py", "faults/softmax.py", "report/pages.py", "verify/checks/masking.py"]
-    files += ["web/export.py", "worksheets/exact.py", "cli/main.py"]
+    files += ["web/site.py", "worksheets/exact.py", "cli/main.py"]
     for name in files:
         path = tmp_path / "src" / "manyheads" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,9 @@
 """Opens the page, blocks and counts what leaves its origin, and goes from place to place."""
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
@@ -20,10 +22,10 @@ BROWSER_FLAGS = [
     "--disable-sync",
 ]
 SIZES = {"desktop": (1280, 720), "phone": (390, 844)}
-VIEWS = ("story", "worksheet", "models", "study", "learn", "teach")
-STEPS = (
-    *("rows", "projections", "dots", "scale", "mask", "softmax", "weights", "message"),
-    *("concat", "output", "contributions", "residual", "prediction"),
+SOURCE = Path(__file__).parents[2] / "web" / "src"
+VIEWS = tuple(re.findall(r'{ name: "(\w+)"', (SOURCE / "app/views.ts").read_text("utf-8")))
+STEPS = tuple(
+    re.findall(r'^    id: "(\w+)"', (SOURCE / "worksheet/steps/index.ts").read_text("utf-8"), re.M)
 )
 
 GO = """async (fragment) => {

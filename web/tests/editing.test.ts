@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { catalog } from "../src/engine/catalog";
 import {
   type Changes,
   decodeWorksheet,
@@ -13,6 +12,7 @@ import {
 } from "../src/engine/editing";
 import { givenNumber, type Sheet } from "../src/engine/sheet";
 import type { Worksheet } from "../src/engine/types";
+import { catalog } from "../src/engine/types";
 import { isError } from "../src/numbers/parse";
 
 const STEPS = ["rows", "dots", "weights"];

@@ -8,7 +8,7 @@ import {
   type SolveOptions,
   sheetFromData,
 } from "../src/engine/attention";
-import { catalog } from "../src/engine/catalog";
+import { catalog } from "../src/engine/types";
 import text from "./generated/fixture.json?raw";
 
 type Value = number | "inf" | "-inf";

@@ -5,7 +5,7 @@ import {
   neededDecimals,
   quantityText,
   valueText,
-} from "../src/numbers/format";
+} from "../src/numbers/show";
 
 describe("decimals", () => {
   it("writes no more decimals than a number needs, and three at most", () => {

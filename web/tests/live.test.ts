@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { Solution } from "../src/engine/attention";
-import { catalog } from "../src/engine/catalog";
 import { type Changes, NO_CHANGES } from "../src/engine/editing";
 import { explain } from "../src/engine/explain";
 import { LiveSolved } from "../src/engine/live";
+import { catalog } from "../src/engine/types";
 import { parseNumber } from "../src/numbers/parse";
 import { formulaParts } from "../src/worksheet/formula";
 import { must } from "./fixture";

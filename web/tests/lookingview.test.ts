@@ -10,8 +10,7 @@ import {
   nextWords,
   strongest,
 } from "../src/models/words";
-import { armsOf, controlsOf, type StudyData } from "../src/study/data";
-import { decodeStudy, encodeStudy } from "../src/study/place";
+import { armsOf, controlsOf, decodeStudy, encodeStudy, type StudyData } from "../src/study/data";
 import { placeIn, scaleOf, tickText } from "../src/study/scale";
 
 const WORDS = ["[PAD]", "[BOS]", "[EOS]", "[UNK]", "dog", "cat"];

@@ -6,10 +6,12 @@ import {
   forward,
   KEYS,
   parseStoryPlace,
+  readTalk,
   stopOf,
   storyPath,
+  TalkLine,
+  type TalkMessage,
 } from "../src/story/presenter";
-import { readTalk, TalkLine, type TalkMessage } from "../src/story/talkline";
 
 const FRAMES = [
   { id: "a", builds: 0 },

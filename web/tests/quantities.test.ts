@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { isPlainCount } from "../src/engine/quantities";
+import { isPlainCount } from "../src/engine/sheet";
 
 it("names a place once where its token only repeats the count", () => {
   expect(isPlainCount("3", 2)).toBe(true);

@@ -1,13 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { AddressBar, formatAddress, parseAddress, partsOf, VIEW_NAMES } from "../src/app/address";
+import { AddressBar, formatAddress, parseAddress as parsed, partsOf } from "../src/app/address";
+import { VIEWS } from "../src/app/views";
 import { decodeWorksheet, encodeWorksheet } from "../src/engine/editing";
 import type { Worksheet } from "../src/engine/types";
-import { decodeLearn, encodeLearn, LEARN_PAGES } from "../src/learn/place";
+import { decodeLearn, encodeLearn, PAGES } from "../src/learn/place";
 import { decodeModels, encodeModels } from "../src/models/place";
 import { parseStoryPlace, storyPath } from "../src/story/presenter";
-import { decodeStudy, encodeStudy } from "../src/study/place";
+import { decodeStudy, encodeStudy } from "../src/study/data";
 import { catalog } from "./factory";
 
+const VIEW_NAMES = VIEWS.map(({ name }) => name);
+const parseAddress = (fragment: string) => parsed(fragment, VIEW_NAMES);
 const stepsOf = ({ name }: Worksheet) => (name === "first" ? ["rows", "mask"] : ["rows", "sum"]);
 
 describe("the address", () => {
@@ -164,7 +167,7 @@ describe("a fragment by chance", () => {
   }, 30_000);
 
   it("never throws, and leads to a page of the learn view", () => {
-    const rests = [...LEARN_PAGES, "learn"].flatMap((page) =>
+    const rests = [...PAGES.map(({ page }) => page), "learn"].flatMap((page) =>
       fragments.slice(0, 500).map((fragment) => `${page}/${parseAddress(fragment).rest}`),
     );
     const wrong = rests.filter((rest) => {

@@ -2,10 +2,10 @@ import { expect, test } from "vitest";
 import { bank, numberInText, numberNamed } from "../src/story/figures/engine";
 import { FIGURES } from "../src/story/figures/index";
 import { isStudyName } from "../src/story/figures/study";
+import type { Block, Inline } from "../src/story/inline";
 import { numberNames } from "../src/story/inline";
 import { blocksOf, parseChapter, parseStory } from "../src/story/reading";
 import { chapters, frames } from "../src/story/text";
-import type { Block, Inline } from "../src/story/types";
 
 const HEAD = "---\nid: one\ntitle: A title\n---\n\n";
 

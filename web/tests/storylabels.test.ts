@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse } from "svelte/compiler";
 import { describe, expect, it } from "vitest";
-import { filled, labels } from "../src/story/figures/labels";
+import { filled, labels } from "../src/story/figures/surface";
 
 const FOLDER = resolve(import.meta.dirname, "../src/story/figures");
 const FILES = readdirSync(FOLDER).filter((name) => /\.(svelte|ts)$/.test(name));

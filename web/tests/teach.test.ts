@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { papers, rowsOf, teach } from "../src/teach/data";
-import { idOf, parseTeach } from "../src/teach/reading";
+import { idOf, papers, parseTeach, rowsOf, teach } from "../src/teach/reading";
 
 test("sections, tables, lists, commands and slots are read", () => {
   const page = parseTeach(

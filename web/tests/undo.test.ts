@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { advanced, amended, redone, started, undone } from "../src/engine/undo";
+import { advanced, amended, redone, started, undone } from "../src/worksheet/undo";
 
 describe("undo and redo", () => {
   it("go back and forth through every step", () => {

@@ -2,27 +2,33 @@
  * Which view the reader is in, to and from the fragment of the address; the rest is the view's own.
  *
  * `#worksheet/three-heads/main/dots?head=2` is the view `worksheet` with the rest after the slash.
- * Nothing here throws: a fragment that names no view leads to the story.
+ * Nothing here throws.
  */
 
-export const VIEW_NAMES = ["story", "worksheet", "models", "study", "learn", "teach"] as const;
-export type ViewName = (typeof VIEW_NAMES)[number];
-
 export interface Address {
-  view: ViewName;
+  view: string;
   /** What follows `#view/`, as it is written; "" for the beginning of the view. */
   rest: string;
 }
 
 const LONGEST = 100_000;
 
-export function parseAddress(fragment: string): Address {
+/** How a view writes its place: a new entry of the history, or a change of the present one. */
+export type Move = (rest: string, how: "push" | "replace") => void;
+
+/** What the shell gives to every view; the view reads its place from `rest` and asks for another. */
+export interface ViewProps {
+  rest: string;
+  move: Move;
+}
+
+/** Read a fragment; one that names none of the views leads to the first of them. */
+export function parseAddress(fragment: string, names: readonly string[]): Address {
   const text = fragment.replace(/^#/, "").slice(0, LONGEST);
   const earlier = earlierAddress(text);
   if (earlier) return earlier;
   const [, name = "", rest = ""] = /^([^/?]*)[/?]?([\s\S]*)$/.exec(text) ?? [];
-  const view = VIEW_NAMES.find((known) => known === name);
-  return view ? { view, rest } : { view: "story", rest: "" };
+  return names.includes(name) ? { view: name, rest } : { view: names[0] ?? "", rest: "" };
 }
 
 export function formatAddress({ view, rest }: Address): string {

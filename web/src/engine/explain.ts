@@ -5,23 +5,16 @@
 
 import { isZero } from "../numbers/arithmetic";
 import { isBlocked, type Num } from "../numbers/exact";
-import { exactText } from "../numbers/format";
-import { decimalStyle, fractionStyle } from "../numbers/numbertext";
 import { isError } from "../numbers/parse";
+import { decimalStyle, exactText, fractionStyle } from "../numbers/show";
 import type { Solution } from "./attention";
 import { fieldsOf, labelOf } from "./fields";
 import { placeKeys, placeText } from "./places";
 import { pythonLine } from "./pythonline";
-import { type Kind, quantityText, type Recipe, recipeOf } from "./rules";
+import { type Kind, type Part, quantityText, type Recipe, recipeOf } from "./rules";
 import { givenNumber, headDim } from "./sheet";
 
-export type { Kind } from "./rules";
-
-/** A number under its full name, as in `data-quantity`. */
-export interface Part {
-  readonly quantity: string;
-  readonly value: Num;
-}
+export type { Kind, Part } from "./rules";
 
 /** A number as a formula writes it. */
 export interface Written extends Part {

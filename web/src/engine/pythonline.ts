@@ -1,9 +1,8 @@
 /** A number's arithmetic as one line of Python that sets `value` from the numbers shown. */
 
 import type { Num } from "../numbers/exact";
-import { pythonFloat, pythonNumber } from "../numbers/numbertext";
-import type { Part } from "./explain";
-import type { Kind } from "./rules";
+import { pythonFloat, pythonNumber } from "../numbers/show";
+import type { Kind, Part } from "./rules";
 
 /** Powers beyond this leave float64. */
 const LARGEST = 700;

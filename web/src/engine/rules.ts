@@ -1,5 +1,6 @@
 /** The rule behind each solved number: which other numbers it is made of, and how. */
 
+import type { Num } from "../numbers/exact";
 import { isHidden, type Solution, streamOf } from "./attention";
 import { placeText } from "./places";
 import { headDim, valueDim } from "./sheet";
@@ -18,6 +19,12 @@ export type Kind =
   | "ratio"
   | "rectified"
   | "softmax";
+
+/** A number under its full name, as in `data-quantity`. */
+export interface Part {
+  readonly quantity: string;
+  readonly value: Num;
+}
 
 /** How one number is made of others. */
 export interface Recipe {

@@ -245,3 +245,8 @@ export function editSheet(sheet: Sheet, place: string, text: string): Sheet | Nu
   const given = replaced(sheet.given, keys, number) as Given;
   return { ...sheet, given, isDecimal: sheet.isDecimal || /[0-9]\.[0-9]/.test(plainText(text)) };
 }
+
+/** Whether a token only repeats its own place, as in worksheets without words. */
+export function isPlainCount(token: string, position: number): boolean {
+  return token === String(position + 1);
+}

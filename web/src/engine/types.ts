@@ -1,5 +1,7 @@
 /** The form of the file that Python writes: worksheets and their given numbers. */
 
+import data from "../generated/worksheets.json";
+
 export type Nested<T> = T | Nested<T>[];
 
 /** Numbers as nested lists, beside their exact text (null where no short exact form is known). */
@@ -68,3 +70,5 @@ export interface Quantity {
   value: number | null;
   exact: string | null;
 }
+
+export const catalog = data as unknown as Catalog;

@@ -1,8 +1,15 @@
 /** A deck and its reviews: what each card's memory is, and which card comes next. */
 
 import { type Line, timeOf } from "./records";
-import { DAY, type Memory, MINUTE, RATINGS, type Rating, type Scheduler } from "./schedule";
-import { trustedTimes } from "./trusted";
+import {
+  DAY,
+  type Memory,
+  MINUTE,
+  RATINGS,
+  type Rating,
+  type Scheduler,
+  trustedTimes,
+} from "./schedule";
 
 export interface Review {
   readonly card: string;

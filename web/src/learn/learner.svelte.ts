@@ -2,7 +2,7 @@
 
 import { reviewKey } from "./deck";
 import type { Fields, Line, Rule } from "./records";
-import { exerciseRule, explainRule, predictionRule, quizRule, reviewRule } from "./rules";
+import { exerciseRule, explainRule, predictionRule, quizRule, reviewRule } from "./records";
 import { browserStorage, RecordFile, type Shelf, type Taken } from "./shelf";
 
 export class Kept {

@@ -2,12 +2,44 @@
 
 import { partsOf } from "../app/address";
 
-export const LEARN_PAGES = ["quiz", "exercises", "explain", "cards", "log"] as const;
-export type LearnPage = (typeof LEARN_PAGES)[number];
+export interface Page {
+  page: string;
+  title: string;
+  says: string;
+}
+
+/** The pages of the learn view, in the order of its tabs. A new page is an entry here and its component in `Learn.svelte`. */
+export const PAGES: readonly Page[] = [
+  {
+    page: "quiz",
+    title: "Quiz",
+    says: "Answer before you look; then mark yourself, point by point.",
+  },
+  {
+    page: "exercises",
+    title: "Exercises",
+    says: "Drawn from a seed, marked by computing them again; a known mistake is named.",
+  },
+  {
+    page: "explain",
+    title: "Explain it back",
+    says: "Say it in your own words, then use it. The first gap gets a question of its own.",
+  },
+  {
+    page: "cards",
+    title: "Cards",
+    says: "Recall, turn, rate. A card comes back when you are about to forget it.",
+  },
+  {
+    page: "log",
+    title: "Predictions",
+    says: "What you expected before you ran it, and what happened.",
+  },
+];
 
 export interface LearnPlace {
   /** null for the beginning of the view. */
-  page: LearnPage | null;
+  page: string | null;
   /** What is asked on that page: a question, a topic, a kind of exercise; "" for none. */
   name: string;
   /** The seed of an exercise, as it is written; "" for none. */
@@ -30,7 +62,7 @@ export function encodeLearn({ page, name, seed, asked }: LearnPlace): string {
 export function decodeLearn(part: string): LearnPlace {
   const [first = "", ...rest] = partsOf(part);
   const [name = "", seed = ""] = rest;
-  const page = LEARN_PAGES.find((known) => known === first) ?? null;
+  const page = PAGES.find((known) => known.page === first)?.page ?? null;
   if (page === null) return { page, name: "", seed: "" };
   const place = { page, name: plain(name), seed: plain(seed) };
   return page === "exercises" ? { ...place, asked: rest.slice(0, MOST_PARTS).map(cut) } : place;

@@ -2,8 +2,8 @@
 
 import { add, negative } from "../numbers/arithmetic";
 import type { Num } from "../numbers/exact";
-import { roundedText, shortExact } from "../numbers/numbertext";
 import { isError, type NumberError, plainText } from "../numbers/parse";
+import { roundedText, shortExact } from "../numbers/show";
 import { howClose, LEAST_DIGITS, typedNumber } from "./typed";
 
 export const DIRECTIONS = ["higher", "lower", "same"] as const;

@@ -1,6 +1,6 @@
 /** The cells of a grid, made by hand: eight thousand of them are too many for a template. */
 
-import { valueText } from "../numbers/format";
+import { valueText } from "../numbers/show";
 
 const SVG = "http://www.w3.org/2000/svg";
 

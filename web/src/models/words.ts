@@ -88,3 +88,10 @@ export function largest(
 export function bytesText(bytes: number): string {
   return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} KB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
+
+/** The title of each model on the page. */
+export const TITLES: Record<string, string> = {
+  mlp: "No attention",
+  "one-head": "One head",
+  "four-heads": "Four heads",
+};

@@ -1,6 +1,6 @@
 /** How the blocks of a frame are parted for its layout. */
 
-import type { Block, Frame } from "./types";
+import type { Block, Frame } from "./inline";
 
 export interface FrameParts {
   words: Block[];

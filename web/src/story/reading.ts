@@ -6,8 +6,8 @@
  */
 
 import { Lexer, Marked, type Token, type Tokens } from "marked";
+import type { Block, Chapter, Frame, ListItem } from "./inline";
 import { figureExtension, inlineOf, numberExtension } from "./inline";
-import type { Block, Chapter, Frame, ListItem } from "./types";
 
 const marked = new Marked({ extensions: [figureExtension, numberExtension] });
 const FRONT_MATTER = /^---\r?\n([\s\S]*?)\r?\n---\r?\n/;

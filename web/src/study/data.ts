@@ -1,4 +1,4 @@
-/** The shipped studies as `manyheads.web.study` writes them: parts of each `results.json`. */
+/** The shipped studies as `tools/page/study.py` writes them, and the place of one in the address. */
 
 import built from "../generated/study.json";
 
@@ -150,4 +150,26 @@ export function settingsOf(settings: Settings, path: string, prefix = ""): Setti
       return settingsOf(value as Settings, own, `${name}.`);
     return [{ name: name.replaceAll("_", " "), path: own, values: [{ path: own, value }] }];
   });
+}
+
+/** The title of each study on the page. */
+export const STUDY_TITLES: Record<string, string> = {
+  "three-models": "Three models, one protocol",
+  "own-recipe": "The same models by a quicker recipe",
+  "head-count": "How many heads?",
+};
+
+export interface StudyPlace {
+  /** The study that the page is scrolled to; null for its beginning. */
+  study: string | null;
+}
+
+/** The part of the address after `#study/`: the name of a study; "" for the beginning. */
+export function encodeStudy(place: StudyPlace): string {
+  return place.study ?? "";
+}
+
+/** Read what `encodeStudy` wrote; an unknown name leads to the beginning, nothing throws. */
+export function decodeStudy(part: string): StudyPlace {
+  return { study: studies.find(({ name }) => name === part)?.name ?? null };
 }

@@ -13,14 +13,14 @@ import {
   withoutEdits,
 } from "../engine/editing";
 import { explain } from "../engine/explain";
+import { placeLabel } from "../engine/fields";
 import { LiveSolved } from "../engine/live";
-import { placeLabel } from "../engine/placelabels";
 import { placeKeys } from "../engine/places";
 import { givenNumber } from "../engine/sheet";
 import type { Catalog } from "../engine/types";
-import { advanced, amended, redone, started, type Timeline, undone } from "../engine/undo";
-import type { Desk } from "../figures/desk";
 import { isError } from "../numbers/parse";
+import type { Desk } from "./figures/desk";
+import { advanced, amended, redone, started, type Timeline, undone } from "./undo";
 
 export type How = "push" | "replace";
 

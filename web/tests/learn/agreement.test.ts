@@ -1,16 +1,15 @@
 /** The page and the terminal say the same: `manyheads.web.learn_fixture` writes what Python says. */
 
 import { describe, expect, it } from "vitest";
-import { catalog } from "../../src/engine/catalog";
 import { NO_CHANGES } from "../../src/engine/editing";
 import { LiveSolved } from "../../src/engine/live";
+import { catalog } from "../../src/engine/types";
 import { data } from "../../src/learn/data";
 import { dueCards, replayed, reviewKey, reviewsOf, waiting } from "../../src/learn/deck";
-import { marked } from "../../src/learn/marking";
 import { directionOf, judged, loggedText } from "../../src/learn/predicting";
-import { type Fields, lineOf, merged } from "../../src/learn/records";
-import { reviewRule } from "../../src/learn/rules";
+import { type Fields, lineOf, merged, reviewRule } from "../../src/learn/records";
 import { Scheduler } from "../../src/learn/schedule";
+import { marked } from "../../src/learn/typed";
 import { isError, parseNumber } from "../../src/numbers/parse";
 import written from "../generated/learn.json?raw";
 

@@ -27,8 +27,7 @@ import {
 import { type Exercise, exerciseFrom, KINDS, LAST_SEED } from "../../src/learn/exercises/shipped";
 import { headed, piecesOf, readable } from "../../src/learn/exercises/written";
 import { decodeLearn, encodeLearn } from "../../src/learn/place";
-import { lineOf } from "../../src/learn/records";
-import { exerciseRule } from "../../src/learn/rules";
+import { exerciseRule, lineOf } from "../../src/learn/records";
 
 const exercises = new Map<string, Exercise>(
   pins.exercises.map((data) => [data.id, exerciseFrom(data)]),

@@ -1,9 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { flagsOf, latest, plainAnswer, tallyOf } from "../../src/learn/attempts";
+import { firstGap, flagsOf, latest, plainAnswer, tallyOf } from "../../src/learn/attempts";
 import { waitText } from "../../src/learn/deck";
-import { firstGap } from "../../src/learn/gaps";
-import { LONGEST_LINE, lineOf, merged, readLines, textOf } from "../../src/learn/records";
-import { predictionRule, quizRule, reviewRule } from "../../src/learn/rules";
+import {
+  LONGEST_LINE,
+  lineOf,
+  merged,
+  predictionRule,
+  quizRule,
+  readLines,
+  reviewRule,
+  textOf,
+} from "../../src/learn/records";
 
 const WHEN = "2026-01-05T10:00:00.000Z";
 const review = (card: string, when = WHEN, rating: unknown = 3) => ({ card, rating, when });

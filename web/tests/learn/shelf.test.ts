@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { reviewKey } from "../../src/learn/deck";
-import { lineOf, textOf } from "../../src/learn/records";
-import { reviewRule } from "../../src/learn/rules";
+import { lineOf, reviewRule, textOf } from "../../src/learn/records";
 import { LONGEST_FILE, RecordFile, type Storage } from "../../src/learn/shelf";
 
 const KEY = "manyheads-reviews.jsonl";

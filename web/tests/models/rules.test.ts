@@ -1,9 +1,9 @@
 /** The rules that the terminal follows too: chance, choice, hashes, 16-bit numbers, whole texts. */
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { fromBfloat16, fromFloat16 } from "../../src/models/engine/float16";
 import { generate } from "../../src/models/engine/generate";
 import { PCG32, seedFrom } from "../../src/models/engine/pcg32";
+import { fromBfloat16, fromFloat16 } from "../../src/models/engine/safetensors";
 import {
   bestWords,
   chooseWord,

@@ -1,7 +1,7 @@
 /** How an exercise is written on the page: its sentences, its tables, and the names of its numbers. */
 
 import { isExact, type Num } from "../../numbers/exact";
-import { decimalText, exactText, neededDecimals } from "../../numbers/format";
+import { decimalText, exactText, neededDecimals } from "../../numbers/show";
 import type { GivenTable } from "./shipped";
 
 /** A sentence with its signs as a person writes them: `-8*sqrt(10)/5` with minus, dot and root. */

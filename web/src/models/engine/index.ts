@@ -1,16 +1,16 @@
 /** The language models of the page: which there are, how one is opened, and how fast it is here. */
+
 import built from "../../generated/models.json";
+import EngineWorker from "./engine.worker.ts?worker&inline";
 import { loadFile } from "./files";
-import type { ModelHost, OpenOptions } from "./host";
-import { makeWorker } from "./make-worker";
 import { filesOf, open, providerOf, type Surroundings } from "./open";
 import { problemOf } from "./runtime";
 import { type TimingOptions, timeEach } from "./timing";
-import type { Backend, ModelIndex, ModelInfo, Timing } from "./types";
+import type { Backend, ModelHost, ModelIndex, ModelInfo, OpenOptions, Timing } from "./types";
 
-export type { ModelHost, OpenOptions } from "./host";
 export { Joiner, splitWords, Tokenizer } from "./tokenizer";
 export type * from "./types";
+export type { ModelHost, OpenOptions } from "./types";
 export { ModelError } from "./types";
 
 /** What this build of the page knows of its models. */
@@ -64,4 +64,9 @@ export function timeBackends(
   const { backends = BACKENDS, ...rest } = options;
   const openOn = (backend: Backend) => openModel(name, { ...rest, backend });
   return timeEach(backends, openOn, rest);
+}
+
+/** A new worker; throws where workers are refused. */
+export function makeWorker(): Worker {
+  return new EngineWorker();
 }

@@ -1,12 +1,12 @@
 /** A model on ONNX Runtime Web, behind the same calls as the own engine. */
 import type { InferenceSession, Tensor } from "onnxruntime-web";
 import { generate } from "./generate";
-import type { ModelHost } from "./host";
 import { switchesOf, windowOf } from "./language-model";
 import { meanOf } from "./own-host";
 import type { Provider, Runtime } from "./runtime";
 import { logSumExp, PAD_ID } from "./sampling";
 import type { Tokenizer } from "./tokenizer";
+import type { ModelHost } from "./types";
 import {
   type GenerateSettings,
   type HeadSwitch,

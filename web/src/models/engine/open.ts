@@ -1,11 +1,11 @@
 /** From a model's name to a model that answers: files, hashes, words, and a place to compute. */
 import type { MakeWorker } from "./connection";
 import type { loadFile, OnBytes } from "./files";
-import type { ModelHost, OpenOptions } from "./host";
 import { OnnxHost } from "./onnx-host";
 import { OwnHost } from "./own-host";
 import { loadRuntime, type Provider, problemOf, runtimeFiles } from "./runtime";
 import { Tokenizer } from "./tokenizer";
+import type { ModelHost, OpenOptions } from "./types";
 import {
   type Backend,
   type FileFacts,

@@ -1,12 +1,12 @@
 /** A model on the page's own engine. */
 import { Connection, type MakeWorker } from "./connection";
 import { generate } from "./generate";
-import type { ModelHost } from "./host";
 import { bestWords, logSumExp } from "./sampling";
 import type { Tokenizer } from "./tokenizer";
 import type {
   GenerateSettings,
   HeadSwitch,
+  ModelHost,
   ModelInfo,
   NextWord,
   ReadWord,

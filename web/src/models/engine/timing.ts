@@ -1,5 +1,5 @@
 /** How fast each back end is on this device. */
-import type { ModelHost } from "./host";
+import type { ModelHost } from "./types";
 import { type Backend, ModelError, type Timing } from "./types";
 
 /** Words told before the clock starts, and windows on which logits are compared. */

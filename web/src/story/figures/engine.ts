@@ -9,8 +9,8 @@ import {
   sheetFromData,
   solve,
 } from "../../engine/attention";
-import { catalog } from "../../engine/catalog";
 import type { Quantity } from "../../engine/types";
+import { catalog } from "../../engine/types";
 import { computedNumber } from "./computed";
 import { isStudyName, studyNumber } from "./study";
 

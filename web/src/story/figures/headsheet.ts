@@ -2,7 +2,7 @@
 
 import type { Quantity } from "../../engine/types";
 import { bank, numberNamed } from "./engine";
-import { filled, labels } from "./labels";
+import { filled, labels } from "./surface";
 
 export interface SheetColumn {
   title: string;

@@ -2,7 +2,7 @@
 
 import type { Quantity } from "../../engine/types";
 import { numberNamed } from "./engine";
-import { labels } from "./labels";
+import { labels } from "./surface";
 
 export interface ShapeNode {
   id: string;

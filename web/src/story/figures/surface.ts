@@ -1,6 +1,7 @@
 /** What a figure is drawn on: how much larger than its natural size, and how wide the column is. */
 
 import { createContext } from "svelte";
+import texts from "../text/labels.json";
 
 export interface Surface {
   /** 1 in the article; on the stage as the frame asks. */
@@ -20,4 +21,16 @@ export interface FigureProps {
   builds: number;
   /** Whether the same numbers are wanted as a table. */
   isTable: boolean;
+}
+
+/** The words of the figures, which can be translated without touching code. */
+export const labels = texts;
+
+/** A label with its places filled: `filled("head {head}", { head: 2 })` is "head 2". */
+export function filled(label: string, values: Readonly<Record<string, string | number>>): string {
+  return label.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = values[name];
+    if (value === undefined) throw new Error(`label "${label}" has no {${name}} to fill`);
+    return String(value);
+  });
 }

@@ -1,7 +1,7 @@
 /** Rows and columns of a table of numbers. */
 
-import { isPlainCount } from "../engine/quantities";
-import type { Quantity } from "../engine/types";
+import { isPlainCount } from "../../engine/sheet";
+import type { Quantity } from "../../engine/types";
 
 export interface Column {
   title: string;
