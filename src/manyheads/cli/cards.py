@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from manyheads.cli.learn_options import DATA
+from manyheads.cli.types import FilePath, IntRange
 
 _Command = Callable[..., Any]
 
@@ -38,12 +39,10 @@ def cards(ctx: click.Context, data: Path | None) -> None:
 
 
 @cards.command()
-@click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after this many reviews."
-)
+@click.option("--limit", type=IntRange(min=1), metavar="N", help="Stop after this many reviews.")
 @click.option(
     "--new",
-    type=click.IntRange(min=0),
+    type=IntRange(min=0),
     metavar="N",
     help="New cards a day (of UTC); 10 unless given.",
 )
@@ -121,7 +120,7 @@ def stats(above: Path | None, data: Path | None, as_json: bool) -> None:
 
 
 @cards.command("export")
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=FilePath())
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @_topic
 def export_cards(out: Path, topic: str | None, force: bool) -> None:
@@ -144,7 +143,7 @@ def export_cards(out: Path, topic: str | None, force: bool) -> None:
 
 
 @cards.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FilePath())
 @_json
 @DATA
 @click.pass_obj

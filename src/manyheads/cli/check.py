@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from manyheads.cli.types import NUMBER, FilePath, FloatRange, IntRange
 from manyheads.core.config import RotaryStyle
 from manyheads.core.errors import SubjectError
 from manyheads.core.text import brief
@@ -32,8 +33,8 @@ from manyheads.verify.subject import (
     Subject,
 )
 
-_COUNT = click.IntRange(1, 1 << 16)
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_COUNT = IntRange(1, 1 << 16)
+_FILE = FilePath(exists=True, dir_okay=False)
 
 
 def _count(name: str, text: str) -> Callable[[Any], Any]:
@@ -52,17 +53,17 @@ _DECLARATIONS = (
     _count("--v-head-dim", "Width of one value head (default: the head width)."),
     _count("--kdim", "Width of the key input (default D)."),
     _count("--vdim", "Width of the value input (default: that of the key input)."),
-    click.option("--scale", type=float, help="Factor of the scores (default 1/sqrt(head width))."),
+    click.option("--scale", type=NUMBER, help="Factor of the scores (default 1/sqrt(head width))."),
     _choice("--causal", ["always"], "The module is causal on every call."),
     _count("--window", "Number of keys that a query sees, including its own position."),
     _choice("--rope", get_args(RotaryStyle), "Rotary positions with this pairing of channels."),
     click.option(
-        "--rope-base", type=float, metavar="X", help="Base of the rotary angles (default 10000)."
+        "--rope-base", type=NUMBER, metavar="X", help="Base of the rotary angles (default 10000)."
     ),
     click.option("--alibi", is_flag=True, help="Linear position bias (ALiBi) on the scores."),
     click.option(
         "--dropout",
-        type=click.FloatRange(0, 1),
+        type=FloatRange(0, 1),
         help="Fraction of weights dropped in training, 0 to 1.",
     ),
     _choice("--fully-masked", FULLY_MASKED, "Output of a query that no key is allowed for."),
@@ -128,7 +129,7 @@ def _not_nan(_context: click.Context, _option: click.Parameter, value: float) ->
 @click.option(
     "--html",
     "page",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FilePath(dir_okay=False),
     help="Also write the report as an HTML page.",
 )
 @click.option(
@@ -136,7 +137,7 @@ def _not_nan(_context: click.Context, _option: click.Parameter, value: float) ->
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(0.001, 86400.0),
+    type=FloatRange(0.001, 86400.0),
     callback=_not_nan,
     default=60.0,
     show_default=True,
@@ -145,7 +146,7 @@ def _not_nan(_context: click.Context, _option: click.Parameter, value: float) ->
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(1, 64),
+    type=IntRange(1, 64),
     metavar="N",
     help="Number of subjects to run at the same time (default 2).",
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from manyheads.cli.types import INTEGER, FilePath
 from manyheads.core.errors import ConfigError
 from manyheads.core.extras import has_package, require
 
@@ -29,13 +30,13 @@ def export(ctx: click.Context) -> None:
 
 @export.command()
 @click.argument("model")
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=FilePath())
 @click.option(
     "--weights", "with_weights", is_flag=True, help="The attention weights are an output too."
 )
 @click.option(
     "--opset",
-    type=int,
+    type=INTEGER,
     default=17,
     show_default=True,
     metavar="N",

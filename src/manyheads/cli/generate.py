@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from manyheads.cli.types import INTEGER, NUMBER, IntRange
+
 if TYPE_CHECKING:
     from manyheads.data.tokens import WordTokenizer
     from manyheads.models.generation import Step
@@ -29,7 +31,7 @@ _LONGEST_NAMED = 40
 )
 @click.option(
     "--max-tokens",
-    type=click.IntRange(1, 100_000),
+    type=IntRange(1, 100_000),
     default=100,
     show_default=True,
     metavar="N",
@@ -37,17 +39,17 @@ _LONGEST_NAMED = 40
 )
 @click.option(
     "--temperature",
-    type=float,
+    type=NUMBER,
     default=0.8,
     show_default=True,
     metavar="X",
     help="0 takes the best word each time; higher is bolder.",
 )
 @click.option(
-    "--top-k", type=int, metavar="K", help="Draw from the K best words; 40.", show_default=False
+    "--top-k", type=INTEGER, metavar="K", help="Draw from the K best words; 40.", show_default=False
 )
 @click.option(
-    "--seed", type=int, default=0, show_default=True, metavar="N", help="Where chance begins."
+    "--seed", type=INTEGER, default=0, show_default=True, metavar="N", help="Where chance begins."
 )
 @click.option("--stop", metavar="TEXT", help="End with the word that completes this text.")
 @click.option("--heads", "show_heads", is_flag=True, help="Show where each head looks.")

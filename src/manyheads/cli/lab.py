@@ -4,10 +4,12 @@ from pathlib import Path
 
 import click
 
+from manyheads.cli.types import INTEGER, FilePath
+
 
 @click.command()
 @click.option(
-    "--part", "parts", type=int, multiple=True, metavar="1..5", help="Run this part only."
+    "--part", "parts", type=INTEGER, multiple=True, metavar="1..5", help="Run this part only."
 )
 @click.option(
     "--try",
@@ -22,7 +24,7 @@ import click
 )
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     metavar="DIR",
     help="With --predict: keep predictions there; your user data folder unless given.",
 )

@@ -1,12 +1,12 @@
 """Options that several commands for learners share."""
 
-from pathlib import Path
-
 import click
+
+from manyheads.cli.types import FilePath
 
 DATA = click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     metavar="DIR",
     help="Folder of your answers (default: your user data folder).",
 )
@@ -21,7 +21,7 @@ PAPER = click.option(
 """The paper of a printed sheet."""
 FONT = click.option(
     "--font",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     metavar="FILE.ttf",
     help="Font file for characters that the default fonts lack, such as Chinese.",
 )

@@ -4,17 +4,23 @@ A command's module is loaded when the command is used, so that `manyheads --help
 Exit statuses: 0 all well, 1 a check failed, 2 wrong use or bad input, 130 stopped by Ctrl-C.
 """
 
-import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 import click
 
+from manyheads.cli.streams import OutputError, patient_streams
 from manyheads.core.errors import ManyHeadsError
-from manyheads.core.text import printable
+from manyheads.core.files import reason_of
+from manyheads.core.text import brief, printable
+
+_LONGEST_VALUE = 120
+"""Characters of an argument that a message may repeat."""
+_LONG_RUN = re.compile(rf"\S{{{2 * _LONGEST_VALUE},}}")
 
 
 class LazyCommand(NamedTuple):
@@ -99,82 +105,50 @@ _keep_line_breaks(cli)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit status; nothing a user does gives a traceback."""
-    _open_closed_streams()
-    _make_printable()
-    try:
-        status = _run(list(sys.argv[1:] if arguments is None else arguments))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our output has gone, as `head` does; that is no fault of the command.
-        sys.stdout = _nowhere()
-        return 0
-    except (KeyboardInterrupt, click.Abort):
-        _tell("\n")
-        return 130
-    except OSError as error:
-        sys.stdout = _nowhere()  # what could not be written must not be tried again at exit
-        return _refused(
-            f"standard output: {error.strerror or error}: make room, or write elsewhere"
-        )
+    """Run a command line and return its exit status; wrong input never gives a traceback."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    with patient_streams():
+        try:
+            status = _run(words)
+            sys.stdout.flush()
+        except (KeyboardInterrupt, click.Abort):
+            sys.stderr.write("\n")
+            return 130
+        except OutputError as error:
+            return _refuse(str(error), words)
     return status
 
 
-def _run(arguments: list[str]) -> int:
+def _run(words: list[str]) -> int:
+    for number, word in enumerate(words, start=1):
+        if "\0" in word:
+            return _refuse(f"argument {number} ({word}) contains a NUL character: remove it", words)
     try:
-        with cli.make_context("manyheads", arguments) as ctx:
+        with cli.make_context("manyheads", list(words)) as ctx:
             cli.invoke(ctx)
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "manyheads"
-        return _refused(f"{error.format_message()} (see: {path} --help)")
+        return _refuse(f"{error.format_message()} (see: {path} --help)", words)
     except click.ClickException as error:
-        return _refused(error.format_message())
+        return _refuse(error.format_message(), words)
     except ManyHeadsError as error:
-        return _refused(str(error))
-    except BrokenPipeError:
-        raise
+        return _refuse(str(error), words)
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
-        return _refused(f"{named}{error.strerror or error}: check the path and its permissions")
+        return _refuse(f"{named}{reason_of(error)}: check the path and its permissions", words)
     return 0
 
 
-def _refused(message: str) -> int:
-    """Say in one line what was wrong, on standard error."""
-    line = " ".join(message.split())
-    _tell(f"manyheads: {printable(line)}\n")
+def _refuse(message: str, words: Sequence[str]) -> int:
+    """Report in one line on standard error what is wrong, with long values cut."""
+    for value in {part for word in words for part in (word, *word.split("="))}:
+        if len(value) > _LONGEST_VALUE:
+            message = message.replace(value, brief(value)).replace(repr(value)[1:-1], brief(value))
+    message = _LONG_RUN.sub(lambda run: brief(run[0]), message)
+    sys.stderr.write(f"manyheads: {printable(' '.join(message.split()))}\n")
     return 2
-
-
-def _tell(text: str) -> None:
-    """Write to standard error; where that is impossible, the exit status has to do."""
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except OSError:
-        sys.stderr = _nowhere()
-
-
-def _nowhere() -> TextIO:
-    return open(os.devnull, "w", encoding="utf-8")
-
-
-def _open_closed_streams() -> None:
-    """Let a command that was started with closed streams (`>&-`) write into nothing."""
-    # Python holds None for a stream that was closed, whatever its annotation says.
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, _nowhere())
-
-
-def _make_printable() -> None:
-    """Let a terminal that lacks a letter show an escape instead of failing."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import click
 
+from manyheads.cli.types import FilePath, IntRange
+
 
 @click.command()
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=IntRange(0, 65535),
     default=8765,
     show_default=True,
     help="Port to serve on; 0 takes any free one.",
@@ -34,7 +36,7 @@ def serve(port: int, no_open: bool) -> None:
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=FilePath())
 def site(out: Path) -> None:
     """Write the page to the folder OUT: it works from any address, and opened from disk.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from manyheads.cli.learn_options import DATA
+from manyheads.cli.types import INTEGER
 from manyheads.core.errors import LearnError
 
 if TYPE_CHECKING:
@@ -46,9 +47,11 @@ class QuizGroup(click.Group):
 
 @click.group(cls=QuizGroup, invoke_without_command=True)
 @click.option(
-    "--question", "numbers", type=int, multiple=True, metavar="1..8", help="Ask this one only."
+    "--question", "numbers", type=INTEGER, multiple=True, metavar="1..8", help="Ask this one only."
 )
-@click.option("--from", "first", type=int, metavar="1..8", help="Ask this one and all after it.")
+@click.option(
+    "--from", "first", type=INTEGER, metavar="1..8", help="Ask this one and all after it."
+)
 @DATA
 @_JSON
 @click.pass_context

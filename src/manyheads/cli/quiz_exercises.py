@@ -10,6 +10,7 @@ import click
 from manyheads.cli.asking import Asker, EndOfAnswers
 from manyheads.cli.learn_options import DATA, FORCE, PAPER
 from manyheads.cli.quiz_exercises_pdf import print_exercises
+from manyheads.cli.types import INTEGER, FilePath
 from manyheads.core.errors import LearnError
 from manyheads.core.tables import wrapped
 from manyheads.learn.exercises.answers import answers_from_file, exercise_named, exercise_sheet
@@ -25,11 +26,11 @@ _SEEDS = 10_000
 
 @click.command()
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
-@click.option("--seed", type=int, metavar="N", help="The same seed gives the same sheet.")
-@click.option("--count", type=int, metavar="N", help="How many; one of each kind unless given.")
+@click.option("--seed", type=INTEGER, metavar="N", help="The same seed gives the same sheet.")
+@click.option("--count", type=INTEGER, metavar="N", help="How many; one of each kind unless given.")
 @click.option(
     "--answers",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     metavar="FILE",
     help='Mark a file: {"score/7": "1/2, 0, 3"} or lines such as score/7: 1/2, 0, 3.',
 )
@@ -37,7 +38,7 @@ _SEEDS = 10_000
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; asks nothing.")
 @click.option(
     "--pdf",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     metavar="OUT.pdf",
     help="Write the sheet on paper; with --with-answers its key.",
 )

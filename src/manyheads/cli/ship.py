@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from manyheads.cli.types import INTEGER, FilePath
 from manyheads.core.errors import ManyHeadsError
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -14,10 +15,10 @@ _AT_ONCE = 512
 @click.command()
 @click.argument("study", metavar="STUDY_DIR", type=_FOLDER)
 @click.argument("out", metavar="OUT_DIR", type=_FOLDER)
-@click.option("--seed", type=int, default=11, show_default=True, help="Whose runs are taken.")
+@click.option("--seed", type=INTEGER, default=11, show_default=True, help="Whose runs are taken.")
 @click.option(
     "--data",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FilePath(dir_okay=False),
     help="The file of stories that the study was run on; the plan's own source unless given.",
 )
 def ship(study: Path, out: Path, seed: int, data: Path | None) -> None:

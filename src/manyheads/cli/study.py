@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from manyheads.cli.types import FilePath, IntRange
+
 if TYPE_CHECKING:
     from manyheads.study.plan import Plan
     from manyheads.study.results import StudyResult
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-_FILE = click.Path(dir_okay=False, path_type=Path)
-_COUNT = click.IntRange(1, 256)
+_FILE = FilePath(dir_okay=False)
+_COUNT = IntRange(1, 256)
 
 
 class _StudyGroup(click.Group):

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import click
 
+from manyheads.cli.types import FilePath
+
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=FilePath())
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

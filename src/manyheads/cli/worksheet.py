@@ -4,6 +4,7 @@ import json
 
 import click
 
+from manyheads.cli.types import INTEGER
 from manyheads.cli.worksheet_print import print_
 from manyheads.cli.worksheet_source import SET, SOURCE, edited_worksheet, say_which
 from manyheads.cli.worksheet_try import try_
@@ -78,11 +79,11 @@ def show(source: str, changes: tuple[str, ...], as_json: bool) -> None:
 @worksheet.command()
 @SOURCE
 @click.option("--sequence", metavar="S", help="Which sentence, by name; the first unless given.")
-@click.option("--receiver", type=int, metavar="N", help="Only one receiver, counted from 1.")
+@click.option("--receiver", type=INTEGER, metavar="N", help="Only one receiver, counted from 1.")
 @click.option("--exact", is_flag=True, help="Keep fractions, roots and logarithms.")
 @SET
 @click.option("--zero-query", "is_zero_query", is_flag=True, help="Make every query zero.")
-@click.option("--without-head", type=int, metavar="N", help="Silence a head, counted from 1.")
+@click.option("--without-head", type=INTEGER, metavar="N", help="Silence a head, counted from 1.")
 @click.option("--one-wide-head", "is_one_head", is_flag=True, help="Join the heads into one.")
 @_JSON
 def solve(  # noqa: PLR0913 - one argument an option
@@ -117,7 +118,7 @@ def solve(  # noqa: PLR0913 - one argument an option
 @click.argument("quantity")
 @SET
 @click.option(
-    "--depth", type=int, metavar="N", help="How many layers of reasons; all unless given."
+    "--depth", type=INTEGER, metavar="N", help="How many layers of reasons; all unless given."
 )
 @_JSON
 def explain(

@@ -5,9 +5,10 @@ from pathlib import Path
 import click
 
 from manyheads.cli.learn_options import FONT, FORCE, PAPER
+from manyheads.cli.types import INTEGER, FilePath
 from manyheads.cli.worksheet_source import SET, SOURCE, edited_worksheet, say_which
 
-OUT = click.argument("out", metavar="OUT.pdf", type=click.Path(path_type=Path))
+OUT = click.argument("out", metavar="OUT.pdf", type=FilePath())
 """The file to write."""
 
 
@@ -17,7 +18,7 @@ OUT = click.argument("out", metavar="OUT.pdf", type=click.Path(path_type=Path))
 @click.option("--key", "is_key", is_flag=True, help="Print the key: every box with its answer.")
 @click.option("--sequence", metavar="S", help="Name of the sequence (default: the first).")
 @click.option(
-    "--receiver", type=int, metavar="N", help="Receiver, counted from 1 (default: the last)."
+    "--receiver", type=INTEGER, metavar="N", help="Receiver, counted from 1 (default: the last)."
 )
 @SET
 @PAPER

@@ -1,0 +1,151 @@
+"""Every option and argument of every command, taken from click's own tree, with bad values."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from manyheads.cli import types
+from manyheads.cli.main import COMMANDS, cli, main
+
+LONGEST_MESSAGE = 500
+NOT_NUMBERS = ["1_0", "\N{ARABIC-INDIC DIGIT THREE}", "", "0x10", "1e", "nan", "inf", "x" * 5000]
+TEXTS = ["x" * 5000, "x y " * 1250, "\x1b[2J\n\x07", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"]
+
+
+class Parameter(NamedTuple):
+    """One parameter of one command, and the command's words and required arguments."""
+
+    words: list[str]
+    parameter: click.Parameter
+    required: list[click.Parameter]
+
+    def called_with(self, value: str, others: Callable[[click.Parameter], str]) -> list[str]:
+        """A command line that gives this value to the parameter."""
+        arguments = [value if p is self.parameter else others(p) for p in self.required]
+        if isinstance(self.parameter, click.Option):
+            given = [f"{max(self.parameter.opts, key=len)}={value}"]
+        else:
+            given = [] if self.parameter in self.required else [value]
+        return [*self.words, *given, "--", *arguments]
+
+
+def commands() -> Iterator[tuple[list[str], click.Command]]:
+    """Every command that is not a group, with its words."""
+    context = click.Context(cli)
+    found = [([c.name], cli.get_command(context, c.name)) for c in COMMANDS]
+    for words, command in found:
+        assert command is not None
+        if isinstance(command, click.Group):
+            found += [([*words, name], below) for name, below in command.commands.items()]
+        if not isinstance(command, click.Group) or command.invoke_without_command:
+            yield words, command
+
+
+def parameters(kind: type | tuple[type, ...]) -> list[Parameter]:
+    """Every parameter whose type is of this kind."""
+    return [
+        Parameter(words, parameter, [p for p in command.params if is_required_argument(p)])
+        for words, command in commands()
+        for parameter in command.params
+        if isinstance(parameter.type, kind) and not getattr(parameter, "is_flag", False)
+    ]
+
+
+def is_required_argument(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Argument) and parameter.required
+
+
+def refusal(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], statuses: tuple[int, ...] = (2,)
+) -> str:
+    """Run a command line that must be refused; return what is wrong with the way it is, if any."""
+    shown = " ".join(argument[:40] for argument in arguments)
+    try:
+        status = main(arguments)
+    except BaseException as error:  # a traceback is what this test looks for
+        return f"{shown!r} raised {error!r}"
+    errors = capsys.readouterr().err
+    if status not in statuses:
+        return f"{shown!r} ended with {status}"
+    if status == 2 and (errors.count("\n") != 1 or len(errors) > LONGEST_MESSAGE):
+        return f"{shown!r} reported {errors.count(chr(10))} lines, {len(errors)} characters"
+    return "" if "\x1b" not in errors else f"{shown!r} reported a control character"
+
+
+def test_every_number_and_path_has_a_type_that_all_commands_share() -> None:
+    offenders = [
+        (*found.words, found.parameter.name)
+        for found in parameters((click.types.IntParamType, click.types.FloatParamType, click.Path))
+        if not isinstance(found.parameter.type, (types.Integer, types.Number, types.FilePath))
+        and getattr(found.parameter.type, "file_okay", True)
+    ]
+    assert not offenders
+
+
+def test_every_number_refuses_what_is_not_written_in_digits(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = parameters((types.Integer, types.Number))
+    assert len(found) > 20
+    calls = [
+        parameter.called_with(value, lambda _: "none")
+        for parameter in found
+        for value in NOT_NUMBERS
+    ]
+    assert not list(filter(None, (refusal(call, capsys) for call in calls)))
+
+
+def test_every_path_refuses_a_pipe_at_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    found = parameters(click.Path)
+    assert len(found) > 15
+    calls = [parameter.called_with("pipe", lambda _: "none") for parameter in found]
+    assert not list(filter(None, (refusal(call, capsys) for call in calls)))
+
+
+def test_every_text_is_refused_in_one_short_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = parameters((click.types.StringParamType, click.Choice, click.Path))
+    assert len(found) > 40
+    calls = [
+        parameter.called_with(value, lambda _, value=value: value)
+        for parameter in found
+        for value in TEXTS
+    ]
+    assert not list(filter(None, (refusal(call, capsys, (0, 1, 2)) for call in calls)))
+
+
+def test_a_nul_character_is_refused_by_the_number_of_its_argument(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["worksheet", "show", "a\0b"]) == 2
+    assert "argument 3 (a\\x00b) contains a NUL character: remove it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("value", "number"), [("0", 0), ("-3", -3), ("+12", 12), (" 7 ", 7)])
+def test_an_integer_is_read_as_written(value: str, number: int) -> None:
+    assert types.INTEGER.convert(value, None, None) == number
+
+
+@pytest.mark.parametrize(("value", "number"), [("0.5", 0.5), (".5", 0.5), ("1e-3", 1e-3), ("2", 2)])
+def test_a_number_is_read_as_written(value: str, number: float) -> None:
+    assert types.NUMBER.convert(value, None, None) == number
+
+
+@pytest.mark.parametrize(("value", "is_finite"), [("1e308", True), ("1e309", False)])
+def test_a_number_must_be_finite(value: str, is_finite: bool) -> None:
+    if is_finite:
+        assert types.NUMBER.convert(value, None, None) == 1e308
+    else:
+        with pytest.raises(click.BadParameter, match="1e309"):
+            types.NUMBER.convert(value, None, None)
