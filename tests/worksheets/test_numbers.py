@@ -4,6 +4,7 @@ import time
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,16 @@ from hypothesis import strategies as st
 from sympy import Rational, log, sqrt
 
 from manyheads.core.errors import WorksheetError
-from manyheads.worksheets.arithmetic import add, exponential, float_of, multiply, square_root
+from manyheads.worksheets.arithmetic import (
+    Number,
+    add,
+    dot,
+    exponential,
+    float_of,
+    is_exact,
+    multiply,
+    square_root,
+)
 from manyheads.worksheets.numbers import Literal, exact_text, parse_number
 
 
@@ -186,3 +196,87 @@ def test_exponential_without_a_short_form_has_50_digits() -> None:
 def test_sums_that_nearly_cancel_keep_their_digits() -> None:
     tiny = parse_number("sqrt(2) - 1.41421356237309504880168872421")
     assert float_of(tiny) == pytest.approx(-3.01921430328124623e-31, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "refused"),
+    [
+        ("0" * 70 + "1" * 30, "0" * 71 + "1" * 30),
+        ("1" * 30, "1" * 31),
+        ("1e30", "1e31"),
+        ("1e-30", "1e-31"),
+        ("1e30", "1e30 + 1"),
+        ("-1e30", "-1e30 - 1"),
+        ("(" * 19 + "1" + ")" * 19, "(" * 20 + "1" + ")" * 20),
+        ("-" * 19 + "1", "-" * 20 + "1"),
+        ("1/1e30/1e30", "1/1e30/1e30/2"),
+    ],
+)
+def test_limit_of_a_number_is_kept_on_both_sides(allowed: str, refused: str) -> None:
+    parse_number(allowed.lstrip("0") if len(allowed) == 100 else allowed)
+    with pytest.raises(WorksheetError):
+        parse_number(refused)
+
+
+def test_number_text_may_have_100_characters_and_no_more() -> None:
+    assert parse_number("1" + " " * 97 + "+1") == 2
+    with pytest.raises(WorksheetError, match="longer than 100 characters"):
+        parse_number("1" + " " * 98 + "+1")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("3*ln(2)", "ln(8)"),
+        ("19*ln(2)", "ln(524288)"),
+        ("20*ln(2)", "20*ln(2)"),
+        ("ln(1000000)", "ln(1000000)"),
+        ("ln(1000001)", "ln(101) + ln(9901)"),
+        ("-ln(1000000)", "-ln(1000000)"),
+        ("-ln(1000001)", "-ln(101) - ln(9901)"),
+    ],
+)
+def test_logarithms_are_joined_up_to_a_million(text: str, written: str) -> None:
+    assert exact_text(parse_number(text)) == written
+
+
+def test_fraction_becomes_a_decimal_beyond_2048_bits() -> None:
+    longest = Fraction(2**2048 - 1)
+    assert type(multiply(longest, Fraction(1))) is Fraction
+    assert isinstance(add(longest, Fraction(1)), Decimal)
+    assert type(multiply(Fraction(1), 1 / longest)) is Fraction
+    assert isinstance(multiply(Fraction(1, 2), 1 / longest), Decimal)
+
+
+PRIMES = [n for n in range(2, 200) if all(n % d for d in range(2, n))]
+
+
+def test_sum_becomes_a_decimal_beyond_32_terms() -> None:
+    total = Fraction(0)
+    for prime in PRIMES[:32]:
+        total = add(total, square_root(Fraction(prime)))
+    assert is_exact(total)
+    assert isinstance(add(total, square_root(Fraction(PRIMES[32]))), Decimal)
+
+
+def test_product_of_sums_becomes_a_decimal_beyond_32_terms() -> None:
+    def total(primes: list[int]) -> Number:
+        return reduce(add, (square_root(Fraction(prime)) for prime in primes))
+
+    assert is_exact(multiply(total(PRIMES[:4]), total(PRIMES[4:12])))
+    assert isinstance(multiply(total(PRIMES[:3]), total(PRIMES[3:14])), Decimal)
+
+
+def test_row_of_products_becomes_a_decimal_beyond_16_with_roots() -> None:
+    root = square_root(Fraction(2))
+    assert dot([root] * 16, [Fraction(1)] * 16) == 16 * root
+    assert isinstance(dot([root] * 17, [Fraction(1)] * 17), Decimal)
+    assert dot([Fraction(1)] * 99, [Fraction(1)] * 99) == 99
+
+
+def test_power_of_a_logarithm_is_exact_up_to_1024_bits_and_halves() -> None:
+    two = parse_number("ln(2)")
+    assert exponential(multiply(Fraction(512), two)) == 2**512
+    assert isinstance(exponential(multiply(Fraction(513), two)), Decimal)
+    assert is_exact(exponential(multiply(Fraction(1, 2), two)))
+    assert isinstance(exponential(multiply(Fraction(1, 3), two)), Decimal)

@@ -134,3 +134,21 @@ def test_exponentials_beyond_float64_are_null_and_weights_are_right() -> None:
         solved = json.loads(sheet_of(document).solve(exact=exact).to_json())
         assert solved["exp_scores"][0][1] == [None, None] and solved["exp_sum"][0][1] is None
         assert [float(w) for w in solved["attn_weights"][0][1]] == [0.0, 1.0]
+
+
+def test_words_are_ranked_three_for_each_receiver_and_five_for_one() -> None:
+    solution = worksheet("river-and-cheque").solve("river")
+    order = np.argsort(-solution.probabilities[9], kind="stable")
+    words = [solution.sheet.vocabulary[w] for w in order]
+    one = str(solution.at(10)).split("Next word: the most probable of 20")[1].splitlines()[3:]
+    assert [line.split()[1] for line in one] == words[:5]
+    last = str(solution).splitlines()[-1].split()
+    assert last[2::2] == words[:3]
+    assert last[3::2] == [f"{solution.probabilities[9][w]:.3f}" for w in order[:3]]
+
+
+def test_tables_show_exact_text_of_at_most_10_characters() -> None:
+    document = small_document()
+    document["sequences"]["main"]["X"] = [["12345/6788", 0], ["12345/67889", 0]]
+    text = str(sheet_of(document).solve(exact=True)).split("\n\n")[1]
+    assert "12345/6788" in text and "12345/67889" not in text and "0.182" in text

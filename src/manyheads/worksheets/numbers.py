@@ -106,7 +106,7 @@ def _check_size(number: Number) -> None:
     parts = [term.coefficient for term in terms_of(number)]
     if any(max(abs(c.numerator), c.denominator) > _MAX_PART for c in parts):
         raise NumberError("is too long a fraction: use fewer digits")
-    if abs(decimal_of(number)) > _MAX_SIZE:
+    if decimal_of(number).copy_abs() > _MAX_SIZE:  # abs() would round to 28 digits
         raise NumberError(f"is beyond 1e{MAX_EXPONENT}: use a smaller number")
 
 
