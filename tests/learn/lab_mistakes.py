@@ -13,7 +13,7 @@ from manyheads.attention import fused, module, packed, steps
 from manyheads.attention.loop import SingleHead
 from manyheads.core.masks import Visibility
 from manyheads.core.weights import HeadWeights
-from manyheads.learn.lab import part_forms, routes
+from manyheads.learn.lab import part_forms, two_routes
 from manyheads.worksheets.library import Worksheet
 
 Patch = pytest.MonkeyPatch
@@ -68,13 +68,13 @@ def weights_leak(patch: Patch) -> None:
 
 def heads_swapped_in_w_o(patch: Patch) -> None:
     """Give each head the rows of the other."""
-    true_weights = routes.weights_from_sheet
+    true_weights = two_routes.weights_from_sheet
 
     def swapped(*args: Any) -> HeadWeights:
         weights = true_weights(*args)
         return replace(weights, w_o=weights.w_o.flip(0))
 
-    patch.setattr(routes, "weights_from_sheet", swapped)
+    patch.setattr(two_routes, "weights_from_sheet", swapped)
 
 
 def contribution_of_abs(patch: Patch) -> None:
@@ -153,27 +153,25 @@ def scores_averaged(patch: Patch) -> None:
 
 def oracle_errs(patch: Patch) -> None:
     """Let the fractions be wrong instead: the lab must not believe either side alone."""
-    true_solve = routes.solve_exact
+    true_solve = two_routes.solve_exact
 
     def wrong(*args: Any) -> Any:
         exact = dict(true_solve(*args))
         exact["output"] = (*exact["output"][:2], (Fraction(40, 7),) * 4)
         return exact
 
-    patch.setattr(routes, "solve_exact", wrong)
+    patch.setattr(two_routes, "solve_exact", wrong)
 
 
 def published_answers_err(patch: Patch) -> None:
     """Let a published answer be wrong."""
-    true_expected = Worksheet.expected.fget
-    assert true_expected is not None
+    true_read = Worksheet.from_document
 
-    def wrong(self: Worksheet) -> Any:
-        expected = true_expected(self)
-        expected["main"]["zero_query"]["output"][1] = "1"
-        return expected
+    def wrong(document: dict[str, Any]) -> Worksheet:
+        document["expected"]["main"]["zero_query"]["output"][1] = "1"
+        return true_read(document)
 
-    patch.setattr(Worksheet, "expected", property(wrong))
+    patch.setattr(Worksheet, "from_document", wrong)
 
 
 def kernel_breaks(patch: Patch) -> None:

@@ -6,7 +6,7 @@ from math import inf, nan
 import pytest
 from sympy import log
 
-from manyheads.learn.lab.assertions import AtMost, Equals, gap_text, plain_text
+from manyheads.learn.lab.record import AtMost, Equals, gap_text, plain_text
 
 SEVENTHS = Equals(source="fractions", numbers=(Fraction(26, 7), Fraction(2)), length=8)
 

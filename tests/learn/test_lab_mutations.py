@@ -145,7 +145,7 @@ MUTATIONS = {
         (5,),
         ("heads-4",),
         (
-            "part 5 · one score tensor in memory, bytes an entry: printed 8, expected 4",
+            "part 5 · one score tensor in memory, bytes per entry: printed 8, expected 4",
             "one score tensor in memory, bytes: printed 524,288, expected 262,144 (by hand)",
             "try heads-4 · more heads at the same length, bytes: ",
         ),

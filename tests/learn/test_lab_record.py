@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from manyheads.core.errors import LabError
-from manyheads.learn.lab.assertions import Equals
-from manyheads.learn.lab.record import Item, Record, words
+from manyheads.learn.lab.record import Equals, Item, Record, words
 
 TWO = Equals(source="by hand", numbers=(1, 2))
 
@@ -18,7 +17,7 @@ def new_record() -> Record:
     "text", ["it is 5", "W_O has 4 rows", "5.7", "3e-16", "T=4", "head 1 of 2"]
 )
 def test_words_that_state_a_number_are_refused(text: str) -> None:
-    with pytest.raises(LabError, match="states a number that nothing asserts"):
+    with pytest.raises(LabError, match="states a number without an assertion"):
         words(text)
 
 
@@ -59,7 +58,7 @@ def test_an_item_cannot_be_made_without_an_assertion() -> None:
 def test_a_row_outside_a_table_is_refused() -> None:
     record = new_record()
     record.say("words")
-    with pytest.raises(LabError, match=r"row \(a row\) stands in no table"):
+    with pytest.raises(LabError, match=r"row \(a row\) has no table"):
         record.row("a row", lambda: (1, 2), TWO)
 
 

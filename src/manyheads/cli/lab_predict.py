@@ -118,9 +118,9 @@ def _document(report: Any, run: _Run, where: Path) -> dict[str, Any]:  # noqa: A
 
 def _outcome(record: "Record") -> str:
     """What the experiment printed, table by table."""
-    from manyheads.learn.lab.record import Table
+    from manyheads.learn.lab.record import Measured
 
-    tables = [block for block in record.blocks if isinstance(block, Table)]
+    tables = [block for block in record.blocks if isinstance(block, Measured)]
     rows = [
         "; ".join(f"{item.label} {', '.join(item.texts)}" for item in table.items)
         for table in tables

@@ -107,7 +107,8 @@ def _block(table: Table, widths: Sequence[int], chosen: Sequence[int]) -> str:
     body = [line(row) for row in table.rows]
     if table.has_total:
         body.insert(len(body) - 1, rule)
-    return "\n".join([line(table.columns), rule, *body])
+    head = [line(table.columns), rule] if any(table.columns) else []
+    return "\n".join([*head, *body])
 
 
 def html_from_tables(heading: str, lines: Iterable[str], tables: Iterable[Table]) -> str:
@@ -139,8 +140,9 @@ def html_from_table(
 
     caption = f"<caption>{typeset(table.title)}</caption>" if has_caption else ""
     head = row(table.columns, len(table.columns), "col")
+    head = f"<thead><tr>{head}</tr></thead>" if any(table.columns) else ""
     body = "".join(f"<tr>{row(cells, table.names, 'row')}</tr>" for cells in table.rows)
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table>{caption}{head}<tbody>{body}</tbody></table>"
 
 
 def markdown_from_table(table: Table) -> str:

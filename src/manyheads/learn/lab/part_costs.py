@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.attention.module import MultiHeadAttention
-from manyheads.learn.lab.assertions import Equals
-from manyheads.learn.lab.record import Record
+from manyheads.learn.lab.record import Equals, Record
 
 BATCH, WIDTH = 2, 8
 HEAD_COUNTS = (1, 2, 4)
@@ -16,15 +15,16 @@ HEAD_COUNTS = (1, 2, 4)
 def write_costs(record: Record) -> None:
     """Parameters do not depend on the number of heads; scores grow with heads and length."""
     record.say(
-        "Layers without biases, in single precision. More heads cut the same matrices into "
-        "narrower pieces, so the parameters stay; but each head keeps scores of its own."
+        "The layers have no biases and use single precision. More heads split the same matrices "
+        "into narrower blocks, so the number of parameters stays the same. But each head has "
+        "scores of its own."
     )
     record.table("the same width, more heads")
     _write_head_counts(
         record, HEAD_COUNTS, positions=4, parameters=(256,) * 3, entries=(32, 64, 128)
     )
     record.say(
-        "Twice the positions make four times the scores, since every position scores every other."
+        "Twice the positions give four times the scores, because every position scores every other."
     )
     record.table("one score tensor in memory")
     tall = (_Run(num_heads=2, positions=128), _Run(num_heads=2, positions=256))
@@ -32,7 +32,7 @@ def write_costs(record: Record) -> None:
 
 
 class _Run:
-    """A layer of width 8 and a random input, traced by us and run by PyTorch when asked."""
+    """A layer of width 8 and a random input, for our layer and for PyTorch's."""
 
     def __init__(self, num_heads: int, positions: int) -> None:
         self.num_heads, self.positions = num_heads, positions
@@ -51,7 +51,7 @@ class _Run:
         )
 
     def torch_weights(self) -> Tensor:
-        """PyTorch's weights by head, which have the size of scores."""
+        """PyTorch's weights per head, which have the size of the scores."""
         x = self._input()
         with torch.no_grad():
             weights = self.torch_layer()(x, x, x, average_attn_weights=False)[1]
@@ -87,7 +87,7 @@ def _entry_sizes(runs: Runs) -> tuple[int, ...]:
 
 
 def _bytes(runs: Runs) -> tuple[int, ...]:
-    """What the storage behind the tensor holds, not what a formula says."""
+    """The size of the tensor's storage, measured and not computed."""
     return tuple(run.scores().clone().untyped_storage().nbytes() for run in runs)
 
 
@@ -130,14 +130,14 @@ def _write_memory(
     shapes = _by_torch(*(tuple(w.shape) for w in weights))
     record.row("scores (B, H, T, T)", partial(_shapes, runs), shapes)
     record.row("score entries", partial(_entries, runs), _by_hand(*numbers))
-    record.row("bytes an entry", partial(_entry_sizes, runs), _by_hand(*(4 for _ in runs)))
+    record.row("bytes per entry", partial(_entry_sizes, runs), _by_hand(*(4 for _ in runs)))
     stored = _by_torch(*(w.nbytes for w in weights))
     record.row("bytes", partial(_bytes, runs), _by_hand(*size), stored)
 
 
 def try_heads_4(record: Record) -> None:
     """Four heads at the longer length."""
-    record.say("The longer of the two inputs again, once with two heads and once with four.")
+    record.say("The longer input again, with two heads and with four.")
     record.table("more heads at the same length")
     runs = (_Run(num_heads=2, positions=256), _Run(num_heads=4, positions=256))
     record.row("heads H", lambda: tuple(r.layer().config.num_heads for r in runs), _by_hand(2, 4))
@@ -145,5 +145,5 @@ def try_heads_4(record: Record) -> None:
     record.row("parameters", partial(_parameters, runs), _by_hand(256, 256), torch_parameters)
     _write_memory(record, runs, numbers=(262_144, 524_288), size=(1_048_576, 2_097_152))
     record.say(
-        "The parameters are the same numbers, cut into narrower heads; the scores have doubled."
+        "The number of parameters is the same, in narrower heads. The number of scores has doubled."
     )

@@ -9,15 +9,14 @@ from manyheads.attention.module import Form, MultiHeadAttention
 from manyheads.core.compare import difference, dot_budget
 from manyheads.core.errors import LabError
 from manyheads.core.weights import HeadWeights
-from manyheads.learn.lab.assertions import AtMost, Equals
-from manyheads.learn.lab.record import Record
+from manyheads.learn.lab.record import AtMost, Equals, Record
 
 BATCH, LENGTH, WIDTH, HEADS = 2, 5, 12, 3
-"""Sizes that all differ, so that no swapped axis goes unseen."""
+"""All sizes differ, so that a swapped axis is detected."""
 PRODUCTS = 512
-"""Products that enter one gradient, generously: there and back through widths 12, 4, 5 and 12."""
+"""Upper bound on the products in one gradient: twice through widths 12, 4, 5 and 12."""
 ROUNDING = 32 * dot_budget(PRODUCTS, torch.float64)
-"""Numbers here stay below 32, so this much may be rounding and more may not."""
+"""The numbers stay below 32, so a difference up to this can be rounding."""
 COLUMNS = ("packed", "fused", "nn.MultiheadAttention")
 Results = dict[str, Tensor]
 
@@ -38,7 +37,7 @@ class RandomModel:
 
     @cached_property
     def loop(self) -> Results:
-        """The judge."""
+        """The reference."""
         return self.run_form("loop")
 
     @cached_property
@@ -97,14 +96,14 @@ def _gradient(tensor: Tensor) -> Tensor:
 
 
 def largest_gap(name: str, actual: Tensor, expected: Tensor) -> float:
-    """How far two results are apart at most.
+    """The largest difference between two results.
 
     Raises:
-        LabError: the expected result is zero everywhere, so that agreeing with it means nothing.
+        LabError: the expected result is zero everywhere, so agreement with it shows nothing.
         MismatchError: the shapes differ.
     """
     if float(expected.abs().max()) <= ROUNDING:
-        raise LabError(f"{name} is zero everywhere: agreement with it would mean nothing")
+        raise LabError(f"{name} is zero everywhere: agreement with it shows nothing")
     return difference(name, actual, expected, allowed=ROUNDING).largest
 
 
@@ -112,8 +111,8 @@ def write_forms(record: Record) -> None:
     """Loop, packed, fused and PyTorch agree in outputs, weights and every gradient."""
     model = RandomModel()
     record.say(
-        "A random causal layer with biases, in double precision. The loop form is the judge: below "
-        "stands the largest difference of each other way from it, which must be rounding."
+        "The model is a random causal layer with biases, in double precision. The table shows the "
+        "largest difference of each form from the loop form. It must be rounding."
     )
     record.table("sizes", ("B", "T", "D", "H", "head width"))
     wanted = Equals(source="by hand", numbers=(BATCH, LENGTH, WIDTH, HEADS, WIDTH // HEADS))
@@ -125,8 +124,8 @@ def write_forms(record: Record) -> None:
     for name in names:
         record.row(name, partial(_gaps, model, name), limit)
     record.say(
-        "The gradient of b_K, the bias of the keys, is itself zero: a shift of all keys shifts the "
-        "scores of a query alike, which softmax does not notice."
+        "The gradient of b_K, the bias of the keys, is zero. A shift of all keys adds the same "
+        "number to all scores of a query, and softmax does not change."
     )
     record.table("largest entry of the gradient of b_K", ("loop", *COLUMNS))
     record.row("gradient of b_K", partial(_key_bias_gradients, model), limit)
@@ -160,9 +159,9 @@ def try_swap_heads(record: Record) -> None:
     wanted = Equals(source="torch", numbers=(by_torch,), length=32 * PRODUCTS)
     record.row("without their rows of W_O", lambda: (_our_change(model, False),), wanted)
     record.say(
-        "Heads have no order of their own: with their rows of W_O they may stand anywhere. "
-        "Without them, messages go through rows that were meant for another head, and no shape "
-        "tells."
+        "The order of heads has no meaning as long as their rows of W_O move with them. Otherwise "
+        "the output of a head is multiplied by the rows of another head, and no shape shows the "
+        "mistake."
     )
 
 
@@ -171,7 +170,7 @@ def _both_changes(model: RandomModel, with_w_o: bool) -> tuple[float, ...]:
 
 
 def _our_change(model: RandomModel, with_w_o: bool) -> float:
-    """Swap by head, in the common form of weights."""
+    """Swap per head, in `HeadWeights`."""
     tensors = model.layer.head_weights().tensors()
     keep = {"b_o"} if with_w_o else {"b_o", "w_o"}
     swapped = {name: t if name in keep else t.flip(0) for name, t in tensors.items()}

@@ -1,4 +1,4 @@
-"""The five parts in order, the experiment that each of them leads to, and running them."""
+"""The five parts in order, the experiment of each, and the function that runs them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,27 +8,32 @@ import torch
 from manyheads.core.errors import LabError
 from manyheads.learn.lab.part_costs import try_heads_4, write_costs
 from manyheads.learn.lab.part_forms import try_swap_heads, write_forms
-from manyheads.learn.lab.part_interventions import try_change_first_input, write_interventions
-from manyheads.learn.lab.part_output import try_ablate_head_1, write_output
-from manyheads.learn.lab.part_routes import try_zero_query, write_routes
 from manyheads.learn.lab.record import Record
 from manyheads.learn.lab.report import LabReport
+from manyheads.learn.lab.two_routes import (
+    try_ablate_head_1,
+    try_change_first_input,
+    try_zero_query,
+    write_interventions,
+    write_output,
+    write_routes,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A part of the lab and the experiment that it leads to."""
+    """A part of the lab and its experiment."""
 
     title: str
     """One line."""
     write: Callable[[Record], None]
-    """Computes the part and writes it down."""
+    """Computes the part and adds it to a record."""
     prediction: str
-    """A question that a reader can answer before running the experiment."""
+    """A question that a reader can answer before the experiment runs."""
     try_name: str
     """The experiment's name on the command line."""
     attempt: Callable[[Record], None]
-    """Computes the experiment and writes it down."""
+    """Computes the experiment and adds it to a record."""
 
     def record(self, number: int) -> Record:
         """An empty record of this part."""
@@ -41,40 +46,40 @@ PARTS = (
     Part(
         title="Two hand-chosen routes",
         write=write_routes,
-        prediction="if every query were zero, which weights would each head give at position 3, "
-        "and which outputs would vanish?",
+        prediction="if every query is zero, which weights does each head have at position 3, "
+        "and which outputs become zero?",
         try_name="zero-query",
         attempt=try_zero_query,
     ),
     Part(
         title="From two heads to one output",
         write=write_output,
-        prediction="if head 1 fell silent, which numbers would be left at position 3, and which "
-        "outputs would change their sign?",
+        prediction="if the output of head 1 becomes zero, which numbers remain at position 3, and "
+        "which outputs change their sign?",
         try_name="ablate-head-1",
         attempt=try_ablate_head_1,
     ),
     Part(
         title="Change one thing",
         write=write_interventions,
-        prediction="the last input moved only its own position. Which positions move when only "
-        "the first input changes, and which moves furthest?",
+        prediction="a change of the last input moved only its own position. Which positions move "
+        "when only the first input changes, and which moves furthest?",
         try_name="change-first-input",
         attempt=try_change_first_input,
     ),
     Part(
-        title="Four ways to the same numbers, and to the same gradients",
+        title="Four ways to the same numbers and gradients",
         write=write_forms,
         prediction="if two heads change places, does the output change? And if their rows of W_O "
-        "stay behind?",
+        "do not move with them?",
         try_name="swap-heads",
         attempt=try_swap_heads,
     ),
     Part(
-        title="Parameters against score storage",
+        title="Parameters and score storage",
         write=write_costs,
-        prediction="with twice as many heads at the longer length, what becomes of the number of "
-        "parameters, and of the bytes of the score tensor?",
+        prediction="with twice as many heads at the longer length, how do the number of parameters "
+        "and the bytes of the score tensor change?",
         try_name="heads-4",
         attempt=try_heads_4,
     ),
@@ -86,8 +91,8 @@ TRY_NAMES = tuple(part.try_name for part in PARTS)
 def run_lab(parts: Sequence[int] | None = None, tries: Sequence[str] = ()) -> LabReport:
     """Run parts of the lab, and experiments.
 
-    Every number is computed here and now and held against an independent source; a failed assertion
-    is kept in the report, and the others still run.
+    Every number is computed and compared with an independent source. A failed assertion is kept in
+    the report, and the others still run.
 
     Args:
         parts: numbers from 1 to 5; None runs all, or none where experiments are given.
@@ -105,7 +110,7 @@ def run_lab(parts: Sequence[int] | None = None, tries: Sequence[str] = ()) -> La
         for number, part in enumerate(PARTS, start=1)
         if part.try_name == name
     ]
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():  # the caller's chance stays put
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():  # keep the caller's random state
         for record, write in (*written, *attempts):
             record.write(write)
     return LabReport(
