@@ -21,10 +21,9 @@ from manyheads.checkpoints.shipped import load_shipped, shipped_models
 from manyheads.data.stories import generate_stories
 from manyheads.data.tokens import SPECIAL_WORDS, WordTokenizer
 from manyheads.models import build_model
-from manyheads.models.lm import AttentionLM
-from manyheads.models.config import ModelConfig
+from manyheads.models.config import EOS_ID, ModelConfig
 from manyheads.models.generation import generate
-from manyheads.models.config import EOS_ID
+from manyheads.models.lm import AttentionLM
 from manyheads.web.models import SHIPPED, model_files, script_twins
 from tests.web.tokenizer_fixtures import tokenizer_cases
 from tools.page.models import page_index

@@ -11,9 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Thread
 
-import uvicorn
-
-from manyheads.web.server import open_socket, page_app
+from manyheads.web.server import make_server, open_socket
 
 COMMAND = (sys.executable, "-m", "manyheads.cli.main")
 
@@ -23,10 +21,7 @@ def serving(bundle: Mapping[str, bytes]) -> Iterator[int]:
     """Serve a bundle on a free port, which is yielded."""
     listener = open_socket(0)
     port = int(listener.getsockname()[1])
-    config = uvicorn.Config(
-        page_app(bundle, port), lifespan="off", log_level="warning", server_header=False, ws="none"
-    )
-    server = uvicorn.Server(config)
+    server = make_server(bundle, port)
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
@@ -92,7 +87,7 @@ def ask(
 
 
 def ask_raw(port: int, request: bytes) -> bytes:
-    """Send bytes that no client would send; returns the first line of the answer."""
+    """Send bytes that no client would send; returns the beginning of the answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(request)
-        return connection.recv(65536).split(b"\r\n")[0]
+        return connection.recv(65536)

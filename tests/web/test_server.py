@@ -1,12 +1,16 @@
 """The server answers this machine with the bundle's files, and with nothing else."""
 
 import gzip
+import http.client
 import socket
+import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 
 import pytest
 
 from manyheads.core.errors import ConfigError
+from manyheads.web import server
 from manyheads.web.server import open_socket
 from tests.web.serving import ask, ask_raw, serving
 
@@ -86,7 +90,7 @@ def test_only_a_page_that_carries_webassembly_may_compile_it() -> None:
         ("", False),
     ],
 )
-def test_texts_are_sent_small_to_whoever_takes_them_so(
+def test_texts_are_compressed_for_clients_that_accept_gzip(
     port: int, accepted: str, is_packed: bool
 ) -> None:
     answer = ask(port, "/assets/page.css", headers={"Accept-Encoding": accepted})
@@ -166,8 +170,71 @@ def test_head_has_the_headers_and_no_content(port: int) -> None:
     assert answer.headers["Content-Length"] == str(len(BUNDLE["index.html"]))
 
 
-def test_the_page_that_is_not_there_says_so(port: int) -> None:
-    assert b"There is no such page" in ask(port, "/nothing").content
+def test_a_missing_page_is_named(port: int) -> None:
+    assert b"Page not found" in ask(port, "/nothing").content
+
+
+def test_a_head_of_a_megabyte_is_answered_and_not_reset(port: int) -> None:
+    answer = ask(port, "/", headers={"X-Long": "a" * 1_000_000})
+    assert answer.status == 431
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'; ")
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert ask(port, "/").status == 200
+
+
+@pytest.mark.parametrize(("length", "status"), [(15_000, 200), (300_000, 431)])
+def test_a_head_within_16_kib_is_read(port: int, length: int, status: int) -> None:
+    assert ask(port, "/", headers={"X-Long": "a" * length}).status == status
+
+
+def test_a_request_that_cannot_be_read_is_refused_under_the_strict_policy(port: int) -> None:
+    head, _, _ = ask_raw(port, b"no request\r\n\r\n").partition(b"\r\n\r\n")
+    assert head.split()[1] == b"400"
+    assert b"default-src 'none'" in head
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"",
+        b"GET / HT",
+        b"GET / HTTP/1.1\r\nHost: x\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc",
+    ],
+)
+def test_a_client_that_never_finishes_its_request_is_closed(
+    part: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_SECONDS_TO_ASK", 0.3)
+    with serving(BUNDLE) as port, socket.create_connection(("127.0.0.1", port), 10) as client:
+        client.sendall(part)
+        while client.recv(65536):
+            pass  # an answer is read; the end of the connection is b""
+
+
+def test_a_client_that_sends_byte_by_byte_gets_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_SECONDS_TO_ASK", 0.3)
+    with serving(BUNDLE) as port, socket.create_connection(("127.0.0.1", port), 10) as client:
+        client.settimeout(0.05)
+        begun = time.monotonic()
+        with pytest.raises(OSError, match="reset|pipe|closed"):
+            while time.monotonic() < begun + 10:
+                client.sendall(b"G")
+                with suppress(TimeoutError):
+                    if client.recv(1) == b"":
+                        raise OSError("closed")
+
+
+def test_a_connection_is_kept_for_the_next_request(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_SECONDS_TO_ASK", 0.3)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    with closing(connection):
+        for _ in range(3):
+            connection.request("GET", "/")
+            assert connection.getresponse().read() == BUNDLE["index.html"]
+            time.sleep(0.2)
 
 
 def test_a_port_that_is_taken_is_named_with_the_way_out() -> None:

@@ -91,7 +91,7 @@ def test_other_files_are_never_lost(static: Path, none: Path, tmp_path: Path, na
     out = tmp_path / "site"
     (out / name).parent.mkdir(parents=True)
     (out / name).write_text("mine")
-    with pytest.raises(ConfigError, match=rf"OUT \({out}\) holds {name}.*choose a new folder"):
+    with pytest.raises(ConfigError, match=rf"OUT \({out}\) contains {name}.*choose a new folder"):
         write_site(out, static, none)
     assert contents(out) == {name: b"mine"}
 
@@ -102,12 +102,12 @@ def test_a_file_added_to_or_changed_in_a_site_is_never_lost(
     out = tmp_path / "site"
     write_site(out, static, none)
     (out / "CNAME").write_text("mine")
-    with pytest.raises(ConfigError, match="holds CNAME"):
+    with pytest.raises(ConfigError, match="contains CNAME"):
         write_site(out, static, none)
     (out / "CNAME").unlink()
     (out / "index.html").write_text("edited")
     before = contents(out)
-    with pytest.raises(ConfigError, match=r"holds index\.html"):
+    with pytest.raises(ConfigError, match=r"contains index\.html"):
         write_site(out, static, none)
     assert contents(out) == before
 
@@ -116,7 +116,7 @@ def test_a_link_out_of_the_folder_is_refused(static: Path, none: Path, tmp_path:
     out = tmp_path / "site"
     out.mkdir()
     (out / "index.html").symlink_to(static / "index.html")
-    with pytest.raises(ConfigError, match=r"holds index\.html"):
+    with pytest.raises(ConfigError, match=r"contains index\.html"):
         write_site(out, static, none)
 
 
@@ -152,7 +152,7 @@ def test_a_file_in_the_way_is_named(static: Path, none: Path, tmp_path: Path, un
 
 
 def test_a_path_that_cannot_be_is_refused(static: Path, none: Path) -> None:
-    with pytest.raises(ConfigError, match="OUT .* is no path"):
+    with pytest.raises(ConfigError, match="OUT .* is not a valid path"):
         write_site(Path("a\x00b"), static, none)
 
 

@@ -23,7 +23,7 @@ def write_json(document: Mapping[str, Any], path: Path) -> None:
     except OSError as error:
         raise ConfigError(
             f"OUT ({path}) cannot be written ({reason_of(error)}): "
-            "choose a file in a folder of yours"
+            "choose a folder you can write to"
         ) from error
 
 

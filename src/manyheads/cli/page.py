@@ -15,11 +15,11 @@ from manyheads.cli.types import FilePath, IntRange
     type=IntRange(0, 65535),
     default=8765,
     show_default=True,
-    help="Port to serve on; 0 takes any free one.",
+    help="Port to serve on; 0 picks a free port.",
 )
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
 def serve(port: int, no_open: bool) -> None:
-    """Serve the page to this machine until Ctrl-C.
+    """Serve the page on this computer until Ctrl-C.
 
     Example: manyheads serve --port 8000 --no-open
     """
@@ -29,7 +29,7 @@ def serve(port: int, no_open: bool) -> None:
     bundle = read_bundle()
     listener = open_socket(port)
     address = f"http://{LOOPBACK}:{listener.getsockname()[1]}/"
-    click.echo(f"The page is at {address} (Ctrl-C ends it)")
+    click.echo(f"The page is at {address} (press Ctrl-C to stop)")
     if not no_open:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     run_server(bundle, listener)
@@ -38,11 +38,13 @@ def serve(port: int, no_open: bool) -> None:
 @click.command()
 @click.argument("out", type=FilePath())
 def site(out: Path) -> None:
-    """Write the page to the folder OUT: it works from any address, and opened from disk.
+    """Write the page to the folder OUT.
+
+    The folder works on any web server and when opened from disk.
 
     Example: manyheads site lesson
     """
     from manyheads.web.site import write_site
 
     files = write_site(out)
-    click.echo(f"{len(files)} files are in {out}: open {out / 'index.html'}")
+    click.echo(f"wrote {len(files)} files to {out}: open {out / 'index.html'}")

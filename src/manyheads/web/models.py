@@ -100,7 +100,7 @@ def _words(shipped: Path, tokenizer: bytes) -> bytes:
         words = sorted(ids, key=ids.__getitem__)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
-            f"file ({shipped / 'tokenizer.json'}) holds no words: restore it"
+            f"file ({shipped / 'tokenizer.json'}) contains no words: restore it"
         ) from error
     if [ids[word] for word in words] != list(range(len(words))):
         raise CheckpointError(

@@ -1,22 +1,26 @@
-"""Serves the built page to this machine and to nobody else.
+"""Serves the built page to this machine only.
 
-Its content policy: scripts and styles are the page's own files, nothing inline, and no text becomes
-a script. The page's engine may run in a worker made from a text of the page (`blob:`), which keeps
-the page's policy. Where the page carries ONNX Runtime, and only then, WebAssembly may be compiled.
+The content policy: scripts and styles are the page's own files, nothing is inline, and no text
+becomes a script. The page's engine may run in a worker made from a text of the page (`blob:`), with
+the same policy. WebAssembly may be compiled only if the page contains ONNX Runtime.
 """
 
+import asyncio
 import errno
 import gzip
 import mimetypes
 import re
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+import h11
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
 from manyheads.core.errors import ConfigError
 
@@ -28,6 +32,8 @@ _POLICY = (
 )
 _MOST_PACKED = 4_000_000
 """Bytes of the largest text that is compressed, once, when the server starts."""
+_SECONDS_TO_ASK = 10.0
+"""A client that has not sent a whole request by then is closed."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -48,8 +54,8 @@ _TYPES = {
     ".wasm": "application/wasm",
 }
 _NOT_FOUND = b"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>manyheads: no such page</title></head>
-<body><main><h1>There is no such page</h1><p><a href="/">To the lesson</a></p></main></body>
+<html lang="en"><head><meta charset="utf-8"><title>manyheads: page not found</title></head>
+<body><main><h1>Page not found</h1><p><a href="/">Go to the lesson</a></p></main></body>
 </html>
 """
 
@@ -86,7 +92,7 @@ def _refusal(scope: Scope, hosts: set[str], headers: Mapping[str, str]) -> Respo
     """Why a request gets no file: another Host, or more than reading."""
     given = [host.lower() for host in Headers(scope=scope).getlist("host")]
     if len(given) != 1 or given[0] not in hosts:
-        return PlainTextResponse("This Host is not served here.\n", 400, headers)
+        return PlainTextResponse("This server answers requests for localhost only.\n", 400, headers)
     if scope["method"] not in ("GET", "HEAD"):
         allowed = {"Allow": "GET, HEAD", **headers}
         return PlainTextResponse("Only GET and HEAD are served.\n", 405, allowed)
@@ -153,6 +159,26 @@ def open_socket(port: int) -> socket.socket:
     return listener
 
 
+def make_server(bundle: Mapping[str, bytes], port: int) -> uvicorn.Server:
+    """Make the server of a bundle; it listens once it is run.
+
+    Args:
+        bundle: files by name, as `read_bundle` gives them.
+        port: the port that the Host header must name.
+    """
+    config = uvicorn.Config(
+        page_app(bundle, port),
+        http=_PageProtocol,
+        lifespan="off",
+        log_config=None,  # uvicorn's own fails where standard output is closed
+        log_level="error",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        ws="none",
+    )
+    return uvicorn.Server(config)
+
+
 def run_server(bundle: Mapping[str, bytes], listener: socket.socket) -> None:
     """Serve until Ctrl-C, then return.
 
@@ -160,15 +186,61 @@ def run_server(bundle: Mapping[str, bytes], listener: socket.socket) -> None:
         bundle: files by name, as `read_bundle` gives them.
         listener: from `open_socket`; closed on return.
     """
-    port = listener.getsockname()[1]
-    config = uvicorn.Config(
-        page_app(bundle, port),
-        lifespan="off",
-        log_config=None,  # uvicorn's own fails where standard output is closed
-        log_level="warning",
-        server_header=False,
-        timeout_graceful_shutdown=2,
-        ws="none",
-    )
     with listener, suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listener])
+        make_server(bundle, listener.getsockname()[1]).run(sockets=[listener])
+
+
+class _PageProtocol(H11Protocol):
+    """HTTP/1.1 that closes clients which never finish a request, and explains what it refuses.
+
+    uvicorn by itself waits for ever for the rest of a request. It answers a request that cannot be
+    read with 400 and closes at once, so that a client which is still sending sees a reset.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+    _is_refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
+        super().connection_made(transport)
+        self._limit_time()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return  # read and dropped, so that the client can read the answer
+        super().data_received(data)
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._limit_time()
+        elif not self._is_refused:
+            self._stop_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer a request that cannot be read; uvicorn calls this while it handles the error."""
+        error = sys.exception()
+        status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
+        headers = {
+            "Content-Type": "text/plain; charset=utf-8",
+            "Connection": "close",
+            "Content-Security-Policy": _POLICY.format(wasm=""),
+            **_HEADERS,
+        }
+        answer = h11.Response(
+            status_code=status, headers=list(headers.items()), reason=STATUS_PHRASES[status]
+        )
+        for event in (answer, h11.Data(data=f"{msg}\n".encode()), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.write_eof()
+        self._is_refused = True
+        self._limit_time()
+
+    def _limit_time(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(_SECONDS_TO_ASK, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

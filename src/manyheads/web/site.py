@@ -1,9 +1,9 @@
-"""The built page as files: where it lies, what it holds, and how it is written elsewhere.
+"""The built page as files: its folder, its content, and how it is written elsewhere.
 
-The page's language models lie elsewhere in the package and are added here, so that the package
-holds them once. A written site has each of them a second time, as a script: a page opened from disk
-may load nothing else. ONNX files and ONNX Runtime are written too, for sites that a server shows;
-opened from disk the page says that it cannot load them.
+The page's language models are in another folder of the package and are added here, so that the
+package contains them once. A written site contains each of them a second time, as a script: a page
+opened from disk may load nothing else. It also contains ONNX Runtime and the ONNX files, which work
+from a server only.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from manyheads.web.models import FOLDER, model_files, script_twins
 STATIC = Path(__file__).parent / "static"
 """Where the page is built to, and where the wheel carries it."""
 MANIFEST = "manyheads-site.json"
-"""Beside a written site: the files that are its own, with their SHA-256."""
+"""In a written site: the list of the files that were written, with their SHA-256."""
 
 
 def read_bundle(static: Path | None = None, models: Path | None = None) -> dict[str, bytes]:
@@ -45,8 +45,8 @@ def read_bundle(static: Path | None = None, models: Path | None = None) -> dict[
 def write_site(out: Path, static: Path | None = None, models: Path | None = None) -> list[str]:
     """Write the page as a folder that works from any address, and from disk.
 
-    The folder is made beside its place and moved there when it is whole. A folder that holds
-    anything but an earlier, unchanged site is refused, so nothing of the user's is lost.
+    The folder is made in a temporary place and moved when it is complete. A folder that contains
+    anything but an earlier, unchanged site is refused, so no file of the user is lost.
 
     Args:
         out: the folder to write.
@@ -57,7 +57,7 @@ def write_site(out: Path, static: Path | None = None, models: Path | None = None
         the names of the files written, without the manifest.
 
     Raises:
-        ConfigError: the page is not built, or `out` cannot be written or holds other files.
+        ConfigError: the page is not built, or `out` cannot be written or contains other files.
         CheckpointError: a model is missing or damaged.
     """
     bundle = _with_twins(read_bundle(static, models))
@@ -71,17 +71,20 @@ def write_site(out: Path, static: Path | None = None, models: Path | None = None
             _replace(place, draft, Path(folder) / "old")
     except OSError as error:
         raise ConfigError(
-            f"OUT ({out}) cannot be written ({error.strerror or error}): choose a folder of yours"
+            f"OUT ({out}) cannot be written ({error.strerror or error}): "
+            "choose a folder you can write to"
         ) from error
     except (ValueError, RuntimeError) as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(f"OUT ({str(out)!r}) is no path: choose a folder of yours") from error
+        raise ConfigError(
+            f"OUT ({str(out)!r}) is not a valid path: choose another folder"
+        ) from error
     return list(bundle)
 
 
 def _with_twins(bundle: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The bundle, and beside each file of the models the script that stands for it."""
+    """Return the bundle, with a script for each file of the models."""
     loaded = {name: data for name, data in bundle.items() if name.startswith(f"{FOLDER}/")}
     return {**bundle, **script_twins(loaded)}
 
@@ -107,8 +110,8 @@ def _refuse_others(out: Path, place: Path) -> None:
             continue
         if path.is_symlink() or _hash(path) != known.get(name):
             raise ConfigError(
-                f"OUT ({out}) holds {name}, which is no part of an earlier site: "
-                "choose a new folder, or move that away"
+                f"OUT ({out}) contains {name}, which `manyheads site` did not write: "
+                "choose a new folder, or move the file away"
             )
 
 
