@@ -22,8 +22,7 @@ def write_json(document: Mapping[str, Any], path: Path) -> None:
         write_whole(path, f"{text}\n".encode())
     except OSError as error:
         raise ConfigError(
-            f"OUT ({path}) cannot be written ({reason_of(error)}): "
-            "choose a folder you can write to"
+            f"OUT ({path}) cannot be written ({reason_of(error)}): choose a folder you can write to"
         ) from error
 
 
