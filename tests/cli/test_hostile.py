@@ -40,7 +40,8 @@ def commands() -> Iterator[tuple[list[str], click.Command]]:
     for words, command in found:
         assert command is not None
         if isinstance(command, click.Group):
-            found += [([*words, name], below) for name, below in command.commands.items()]
+            names = command.list_commands(context)
+            found += [([*words, name], command.get_command(context, name)) for name in names]
         if not isinstance(command, click.Group) or command.invoke_without_command:
             yield words, command
 

@@ -1,33 +1,83 @@
-"""The wheel builds, holds what it must, and works in an environment of its own.
+"""The wheel holds what it must, and every command works with the base dependencies alone.
 
-To stay quick and without a network, the new environment sees the packages of this one through a
-path file, after its own: what it runs of manyheads is what the wheel brought. What the wheel asks
-for is checked against pyproject.toml instead.
+The commands run in a fresh interpreter without site-packages. It sees a folder with the unpacked
+wheel and links to the packages that the wheel's own requirements name, and nothing of the extras.
 """
 
 import json
+import re
 import subprocess
 import sys
-import sysconfig
 import tomllib
 import zipfile
-from collections.abc import Sequence
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from packaging.requirements import Requirement
 
+from tests.cli.test_hostile import commands
 from tests.house.sources import PACKAGE, ROOT
 
 DATA_SUFFIXES = {".json", ".toml", ".typed", ".html", ".js", ".css", ".svg"}
+EXTRA = re.compile(r"manyheads\[(\w+)\]")
+
+# Each command with arguments for which it does its work, and the extra that it needs, if any.
+SAMPLES = {
+    "lab": ("", None),
+    "worksheet": ("", None),
+    "worksheet list": ("", None),
+    "worksheet show": ("two-routes", None),
+    "worksheet solve": ("two-routes --exact --json", None),
+    "worksheet explain": ("two-routes output[2][0]", None),
+    "worksheet schema": ("", None),
+    "worksheet print": ("two-routes sheet.pdf", "learn"),
+    "worksheet try": ("two-routes zero-query --predict 1/3", None),
+    "check": ("torch.nn:MultiheadAttention --embed-dim 8 --num-heads 2", None),
+    "study plans": ("", None),
+    "study run": ("smoke", "study"),
+    "study report": ("folder", "study"),
+    "generate": ("Once --max-tokens 2", None),
+    "export": ("", None),
+    "export onnx": ("four-heads four.onnx", "export"),
+    "quiz": ("", None),
+    "quiz list": ("", None),
+    "quiz log": ("", None),
+    "quiz explain": ("", None),
+    "quiz exercises": ("score --seed 7", None),
+    "cards": ("", None),
+    "cards review": ("", None),
+    "cards list": ("", None),
+    "cards stats": ("", None),
+    "cards export": ("deck.apkg", "learn"),
+    "cards import": ("none.json", None),
+    "notebooks": ("lessons", "notebooks"),
+    "serve": ("--no-open --port 0", None),
+    "site": ("page", None),
+}
+DRIVER = """
+import contextlib, io, json, os, signal, sys, threading
+sys.path[:] = [path for path in sys.path if "site-packages" not in path]
+sys.path.insert(0, sys.argv[1])
+from manyheads.cli.main import main
+def run(line):
+    out, errors = io.StringIO(), io.StringIO()
+    if line.startswith("serve"):
+        threading.Timer(2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        status = main(line.split())
+    return {"status": status, "out": out.getvalue(), "errors": errors.getvalue()}
+print(json.dumps([run(line) for line in json.load(sys.stdin)]))
+"""
 
 
-def run(command: Sequence[str | Path], folder: Path) -> str:
-    """Run a command in a folder and return what it printed."""
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=folder, timeout=180, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+class Outcome(NamedTuple):
+    """How a command ended."""
+
+    status: int
+    out: str
+    errors: str
 
 
 def missing_from(wheel: Path) -> list[str]:
@@ -39,27 +89,68 @@ def missing_from(wheel: Path) -> list[str]:
     return [name for name in names if name not in held]
 
 
+def closure(requirements: list[str]) -> dict[str, Distribution]:
+    """The installed distributions that the requirements, without extras, resolve to."""
+    found: dict[str, Distribution] = {}
+    waiting = [(text, "") for text in requirements]
+    while waiting:
+        text, extra = waiting.pop()
+        requirement = Requirement(text)
+        if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        if requirement.name not in found:
+            found[requirement.name] = distribution(requirement.name)
+            needs = found[requirement.name].requires or []
+            waiting += [(need, name) for need in needs for name in ("", *requirement.extras)]
+    return found
+
+
+def link(found: Distribution, folder: Path) -> None:
+    """Link the packages and modules of a distribution into a folder."""
+    names = {path.parts[0] for path in found.files or ()} - {"..", "__pycache__"}
+    for name in names:
+        target = folder / name
+        if not target.exists():
+            target.symlink_to(str(found.locate_file(name)))
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    options = ["--no-deps", "--no-build-isolation", "--quiet", "--wheel-dir", str(folder)]
-    run([sys.executable, "-m", "pip", "wheel", *options, str(ROOT)], folder)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=180)
     (built,) = folder.glob("*.whl")
     return built
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path) -> Path:
-    """The interpreter of an environment that has only the wheel, and our packages behind it."""
-    folder = wheel.parent / "environment"
-    run([sys.executable, "-m", "venv", "--without-pip", folder], wheel.parent)
-    python = folder / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
-    run([*pip, "--no-deps", "--no-index", wheel], wheel.parent)
-    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    site = Path(run([python, "-c", code], wheel.parent).strip())
-    (site / "behind.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    return python
+    """A folder with the wheel and its base dependencies."""
+    folder = wheel.parent / "installed"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for found in closure(project["dependencies"]).values():
+        link(found, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outcomes(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """How each sample ended, all run one after another in one interpreter."""
+    lines = [f"{command} {arguments}" for command, (arguments, _) in SAMPLES.items()]
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", DRIVER, str(installed)],
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path_factory.mktemp("work"),
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    ends = json.loads(done.stdout.splitlines()[-1])
+    return {name: Outcome(**end) for name, end in zip(SAMPLES, ends, strict=True)}
 
 
 def test_wheel_holds_every_source_and_data_file(wheel: Path, static_page: Path) -> None:
@@ -67,7 +158,6 @@ def test_wheel_holds_every_source_and_data_file(wheel: Path, static_page: Path) 
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert "manyheads/web/static/index.html" in names
-    assert any(name.endswith(".schema.json") for name in names)
     assert any(name.startswith("manyheads/worksheets/data/two-routes") for name in names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
@@ -81,35 +171,43 @@ def test_wheel_holds_the_texts_of_the_notebooks_and_nothing_beside_them(wheel: P
     assert held
 
 
-def test_wheel_asks_for_what_the_project_declares(wheel: Path) -> None:
+def test_wheel_names_its_command_and_its_requirements(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]
         lines = archive.read(name).decode().splitlines()
+        points = archive.read(name.replace("METADATA", "entry_points.txt")).decode()
     asked = [line.removeprefix("Requires-Dist: ") for line in lines if "Requires-Dist" in line]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert [line for line in asked if "extra ==" not in line] == sorted(project["dependencies"])
+    assert "manyheads = manyheads.cli.main:main" in points
 
 
-def test_installed_wheel_solves_a_worksheet(installed: Path, tmp_path: Path) -> None:
-    code = "import manyheads; print(manyheads.__file__)"
-    place = run([installed, "-c", code], tmp_path).strip()
-    assert Path(place).is_relative_to(installed.parents[1])
-    command = installed.parent / "manyheads"
-    shown = run([command, "worksheet", "solve", "two-routes", "--exact", "--json"], tmp_path)
-    assert json.loads(shown)
+def test_every_command_has_a_sample() -> None:
+    assert {" ".join(words) for words, _ in commands()} == set(SAMPLES)
 
 
-def test_installed_wheel_runs_the_lab(installed: Path, tmp_path: Path) -> None:
-    shown = run([installed.parent / "manyheads", "lab"], tmp_path)
-    assert shown.splitlines()[-1] == "CHECK PASSED"
+def test_base_dependencies_leave_out_the_extras(installed: Path) -> None:
+    assert {"torch", "numpy", "click"} <= {path.name for path in installed.iterdir()}
+    assert not {"scipy", "onnx", "typst", "pytest"} & {path.name for path in installed.iterdir()}
 
 
-def test_installed_wheel_writes_its_notebooks(installed: Path, tmp_path: Path) -> None:
-    command = installed.parent / "manyheads"
-    shown = json.loads(run([command, "notebooks", tmp_path / "out", "--json"], tmp_path))
-    names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.py"))
-    assert [item["name"] for item in shown["notebooks"]] == names
-    assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == names
+def test_each_command_works_or_names_its_extra_at_once(outcomes: dict[str, Outcome]) -> None:
+    offenders = []
+    for command, (_, extra) in SAMPLES.items():
+        end = outcomes[command]
+        named = EXTRA.search(end.errors)
+        is_right = (end.status, named and named[1]) == (2, extra) if extra else not named
+        if not is_right or (extra and end.errors.count("\n") != 1):
+            offenders.append((command, end.status, end.errors[-300:]))
+    assert not offenders
+
+
+def test_results_of_the_installed_commands_are_whole(outcomes: dict[str, Outcome]) -> None:
+    assert json.loads(outcomes["worksheet solve"].out)
+    assert outcomes["lab"].out.splitlines()[-1] == "CHECK PASSED"
+    ended = {command: end.status for command, end in outcomes.items() if not SAMPLES[command][1]}
+    may_refuse = {"cards import", "quiz", "quiz explain", "cards", "cards review", "serve"}
+    assert {c: s for c, s in ended.items() if s != 0 and c not in may_refuse} == {}
 
 
 def test_a_file_that_the_wheel_lacks_is_found(tmp_path: Path) -> None:
