@@ -24,15 +24,18 @@ def lab(folder: Path, *arguments: str, **environment: str) -> subprocess.Complet
     )
 
 
-def test_the_whole_lab_from_another_directory(tmp_path: Path) -> None:
-    done = lab(tmp_path)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+def test_the_whole_lab_from_another_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["lab"]) == 0
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
     assert lines[-1] == "CHECK PASSED"
     assert lines.count("CHECK PASSED") == 1
     assert [line for line in lines if line.startswith(" Part ")][4].startswith(" Part 5 · ")
-    assert "\x1b" not in done.stdout
-    assert done.stderr == ""
+    assert "\x1b" not in captured.out
+    assert captured.err == ""
     assert list(tmp_path.iterdir()) == []
 
 

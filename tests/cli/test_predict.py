@@ -62,7 +62,7 @@ def test_without_a_prediction_nothing_is_run_or_kept(
 ) -> None:
     typed(monkeypatch, *lines)
     out = ran(capsys, *TRY, "--data", str(tmp_path))
-    assert "Nothing was predicted, so nothing was run." in out and "1/3" not in out
+    assert "You made no prediction, so the experiment did not run." in out and "1/3" not in out
     typed(monkeypatch, *lines)
     document = json.loads(ran(capsys, *TRY, "--json", "--data", str(tmp_path)))
     assert document["prediction"] is document["outcome"] is document["right"] is None
@@ -98,7 +98,7 @@ def test_a_worksheet_of_ones_own_edited_can_be_tried(
         (["two-routes", "zero-query", "--predict", "up"], "answer ('up')"),
         (["two-routes", "zero-query", "--predict", ""], "or higher, lower or same"),
         (["two-routes", "zero-query", "--predict", "\x1b[2J"], "answer ("),
-        (["two-routes", "--predict", "1"], "--predict goes with the name of an experiment"),
+        (["two-routes", "--predict", "1"], "--predict needs the name of an experiment"),
         (["no-such", "zero-query"], "worksheet (no-such) is neither a name nor a file"),
         (["river-and-cheque", "zero-query", "--sequence", "x"], "sequence (x) is not in"),
     ],
@@ -108,7 +108,7 @@ def test_wrong_use_is_one_line_and_keeps_nothing(
 ) -> None:
     assert main(["worksheet", "try", *arguments, "--data", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
-    errors = [line for line in err.splitlines() if not line.startswith("sequence: taking")]
+    errors = [line for line in err.splitlines() if not line.startswith("sequence: using")]
     assert out == "" and len(errors) == 1 and message in errors[0] and err[:-1].isprintable()
     assert not (tmp_path / "predictions.jsonl").exists()
 
@@ -165,7 +165,7 @@ def test_a_prediction_is_kept_where_its_judgement_is_missing(
     [
         (["--predict", "--part", "6"], "part (6) must be 1 to 5"),
         (["--predict", "--try", "x"], "try (x) is not known"),
-        (["--part", "1"], "--data goes with --predict"),
+        (["--part", "1"], "--data needs --predict"),
     ],
 )
 def test_wrong_use_of_the_lab_is_one_line(

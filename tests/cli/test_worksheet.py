@@ -67,7 +67,7 @@ def test_solve_says_which_sequence_it_takes(capsys: pytest.CaptureFixture[str]) 
     assert main(["worksheet", "solve", "river-and-cheque", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["sequence"] == "river"
-    assert err == "sequence: taking river, the first of river, cheque\n"
+    assert err == "sequence: using river, the first of river, cheque\n"
     document = ran(capsys, "solve", "river-and-cheque", "--sequence", "cheque", "--json")
     assert json.loads(document)["sequence"] == "cheque"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 
-from manyheads.cli.worksheet_try import outcome_text
+from manyheads.cli.worksheet import outcome_text
 from manyheads.learn.predictions import read_predictions
 from manyheads.learn.worksheet_tries import try_named
 from manyheads.worksheets.library import worksheet

@@ -1,4 +1,4 @@
-"""Which worksheet a command is about: its name or file, and the numbers that `--set` changes."""
+"""The worksheet of a command: its name or file, and the numbers that `--set` changes."""
 
 import click
 
@@ -14,9 +14,9 @@ SET = click.option(
     "changes",
     multiple=True,
     metavar="PATH=VALUE",
-    help='Change a given number, such as "heads.0.W_Q[3][1]=1/2"; places count from 0.',
+    help='Change a given number, such as "heads.0.W_Q[3][1]=1/2". Indices count from 0.',
 )
-"""Its changed numbers."""
+"""Changed numbers."""
 
 
 def edited_worksheet(source: str, changes: tuple[str, ...]) -> Worksheet:
@@ -27,7 +27,7 @@ def edited_worksheet(source: str, changes: tuple[str, ...]) -> Worksheet:
         changes: as `SET` gives them.
 
     Raises:
-        WorksheetError: no such worksheet, or a change that does not fit it.
+        WorksheetError: the worksheet does not exist, or a change does not fit it.
     """
     edits = {}
     for change in changes:
@@ -42,7 +42,7 @@ def edited_worksheet(source: str, changes: tuple[str, ...]) -> Worksheet:
 
 
 def say_which(sheet: Worksheet, sequence: str | None) -> None:
-    """Tell on standard error which sentence is taken where several could be meant."""
+    """Print on standard error which sequence is used if there are several."""
     if sequence is None and len(sheet.sequences) > 1:
         names = ", ".join(sheet.sequence_names)
-        click.echo(f"sequence: taking {sheet.sequence_names[0]}, the first of {names}", err=True)
+        click.echo(f"sequence: using {sheet.sequence_names[0]}, the first of {names}", err=True)
