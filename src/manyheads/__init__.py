@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from manyheads import web as web
     from manyheads import worksheets as worksheets
     from manyheads.attention.cache import KVCache
-    from manyheads.attention.loop import SingleHead
     from manyheads.attention.module import MultiHeadAttention
+    from manyheads.attention.single_head import SingleHead
     from manyheads.core.config import AttentionConfig, LinearBias, Rotary
     from manyheads.core.errors import ManyHeadsError
     from manyheads.core.trace import AttentionTrace
@@ -45,7 +45,7 @@ _HOMES = {
     "ManyHeadsError": "core.errors",
     "MultiHeadAttention": "attention.module",
     "Rotary": "core.config",
-    "SingleHead": "attention.loop",
+    "SingleHead": "attention.single_head",
     "VerifyReport": "verify.report",
     "check": "verify.api",
     "from_torch": "layouts.torch_mha",

@@ -168,3 +168,69 @@ def test_mask_counts_cached_keys_too() -> None:
         pytest.raises(ShapeError, match=r"\(2, 1\), expected \(B, S\) = \(2, 4\)"),
     ):
         layer(x[:, 3:], kv_cache=cache, key_padding_mask=short.expand(2, 1))
+
+
+def cache_of(batch: int, length: int) -> mh.KVCache:
+    """A cache whose numbers tell sample and position: 10 b + s."""
+    numbers = 10.0 * torch.arange(batch)[:, None] + torch.arange(length)
+    return mh.KVCache(
+        k=numbers[:, None, :, None].expand(-1, G, -1, 5),
+        v=-numbers[:, None, :, None].expand(-1, G, -1, 2),
+    )
+
+
+def numbers_of(cache: mh.KVCache) -> Any:
+    """The numbers of `cache_of`, after checking that keys and values moved together."""
+    assert cache.k is not None
+    assert cache.v is not None
+    assert torch.equal(cache.k[:, 0, :, 0], -cache.v[:, -1, :, -1])
+    return cache.k[:, 0, :, 0].tolist()
+
+
+def test_cropping_a_cache_goes_back_to_an_earlier_position() -> None:
+    layer = layer_of(positions=mh.Rotary(dim=4), num_kv_heads=G)
+    x = inputs_of(layer, 9, 9)[0]
+    full = layer(x, is_causal=True)
+    _, cache = layer(x[:, :7], is_causal=True, kv_cache=mh.KVCache())
+    again, _ = layer(x[:, 4:], is_causal=True, kv_cache=cache.crop(4))
+    assert (again - full[:, 4:]).abs().max() < 1e-12
+    assert cache.seq_len == 7, "the cache that was cropped stays as it is"
+    assert cache.crop(0).seq_len == 0
+    assert cache.crop(7).seq_len == 7
+    for wrong in (-1, 8):
+        with pytest.raises(ShapeError, match=rf"seq_len \({wrong}\) must be from 0 to 7"):
+            cache.crop(wrong)
+
+
+def test_reordering_and_selecting_move_samples_of_keys_and_values_together() -> None:
+    cache = cache_of(3, 2)
+    assert numbers_of(cache.reorder(torch.tensor([2, 0, 2]))) == [[20, 21], [0, 1], [20, 21]]
+    assert numbers_of(cache.select(torch.tensor([1]))) == [[10, 11]]
+    assert numbers_of(cache.select(torch.tensor([True, False, True]))) == [[0, 1], [20, 21]]
+    assert numbers_of(cache) == [[0, 1], [10, 11], [20, 21]]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda c: c.reorder(torch.tensor([0, 1])), r"beams has shape \(2,\).*each of the 3 rows"),
+        (lambda c: c.reorder(torch.tensor([True] * 3)), r"beams has .* dtype torch.bool"),
+        (lambda c: c.select(torch.tensor([3])), r"rows \(3 to 3\) must be .* from 0 to 2"),
+        (lambda c: c.select(torch.tensor([-1, 0])), r"rows \(-1 to 0\) must be"),
+        (lambda c: c.select(torch.tensor([True])), r"rows has shape \(1,\), expected \(B,\)"),
+        (lambda c: c.select(torch.tensor([1.0])), r"rows has shape \(1,\) and dtype torch.float32"),
+    ],
+)
+def test_rows_that_a_cache_does_not_have_are_refused(wrong: Any, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        wrong(cache_of(3, 2))
+
+
+def test_a_cache_changes_dtype_and_an_empty_one_stays_empty() -> None:
+    moved = cache_of(3, 2).to("meta", torch.float64)
+    assert moved.k is not None
+    assert (moved.k.dtype, moved.k.device.type) == (torch.float64, "meta")
+    empty, rows = mh.KVCache(), torch.tensor([0])
+    assert not any(
+        c.seq_len for c in (empty.crop(0), empty.reorder(rows), empty.select(rows), empty.to("cpu"))
+    )

@@ -42,7 +42,9 @@ def test_form_of_a_living_layer_can_be_switched_and_stays_what_it_was_set_to() -
         assert {n: p.data_ptr() for n, p in layer.named_parameters()} == before
     assert (outputs[0] - outputs[1]).abs().max() < 1e-12
     with annotations_unchecked():
-        with pytest.raises(ConfigError, match=r"form \('fast'\) is not known: use \"loop\""):
+        with pytest.raises(
+            ConfigError, match=r"form \('fast'\) is not known: use one of \"loop\", \"packed\""
+        ):
             layer.form = "fast"
         with pytest.raises(ConfigError, match=r"form \(None\)"):
             mh.MultiHeadAttention(8, 2, form=None)

@@ -74,7 +74,7 @@ def test_fields_are_named_in_the_order_they_arise() -> None:
     assert list(trace_of().tensors()) == list(FIELDS) == list(SHAPES)
     assert trace_of(out_bias=False).b_o is None
     assert "b_o" not in trace_of(out_bias=False).tensors()
-    with pytest.raises(TraceError, match=r"name \('z'\) is no field of this trace: use x, q, k"):
+    with pytest.raises(TraceError, match=r"name \('z'\) is not a field of this trace: use x, q, k"):
         trace_of()["z"]
 
 
@@ -159,3 +159,29 @@ def test_gradients_flow_through_a_trace() -> None:
     assert layer.in_proj_weight.grad[2 * d : 3 * d].abs().sum() > 0
     assert layer.in_proj_weight.grad[: 2 * d].abs().sum() == 0
     assert isinstance(trace, mh.AttentionTrace)
+
+
+def test_a_trace_is_iterated_like_a_dict_of_its_names() -> None:
+    trace = trace_of()
+    assert list(trace) == list(trace.keys()) == list(FIELDS)
+    assert len(trace) == len(FIELDS)
+    assert all(tensor is trace[name] for name, tensor in trace.items())
+    assert dict(trace).keys() == trace.tensors().keys()
+    assert len(list(trace.values())) == len(FIELDS)
+    assert "b_o" in trace
+    assert "b_o" not in trace_of(out_bias=False)
+
+
+def test_a_trace_is_detached_moved_and_given_to_numpy() -> None:
+    trace = trace_of()
+    assert trace.output.requires_grad
+    detached = trace.detach()
+    assert not any(tensor.requires_grad for tensor in detached.values())
+    assert torch.equal(detached.output, trace.output)
+    assert {x.dtype for x in trace.to(dtype=torch.float16).values()} == {torch.float16}
+    assert {x.device.type for x in trace.to("meta").values()} == {"meta"}
+    assert trace.cpu().form == trace.form
+    arrays = trace.numpy()
+    assert list(arrays) == list(FIELDS)
+    assert (arrays["scores"] == detached.scores.numpy()).all()
+    assert trace_of(dtype=torch.bfloat16).numpy()["q"].dtype == "float32"

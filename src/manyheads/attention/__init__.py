@@ -1,7 +1,7 @@
-"""Attention: one sum in three forms."""
+"""Attention in three forms that compute the same."""
 
 from manyheads.attention.cache import KVCache
-from manyheads.attention.loop import SingleHead
 from manyheads.attention.module import MultiHeadAttention
+from manyheads.attention.single_head import SingleHead
 
 __all__ = ["KVCache", "MultiHeadAttention", "SingleHead"]

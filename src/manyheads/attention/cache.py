@@ -1,8 +1,9 @@
-"""KVCache: keys and values of earlier positions, passed in and handed back.
+"""KVCache: keys and values of earlier positions, passed to a call and returned by it.
 
-It is never hidden in a module.
+A module never stores it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,8 +17,8 @@ from manyheads.core.errors import ShapeError
 class KVCache:
     """Keys and values of the positions seen so far; `KVCache()` is the empty one to begin with.
 
-    A call never changes the cache it is given: it hands back a longer one, so that several
-    continuations can start from the same cache.
+    Nothing changes a cache: a call returns a longer one, and every method a new one, so that
+    several continuations can start from the same cache.
 
     Raises:
         ShapeError: only one of k and v is given, one is no tensor, or they disagree about batch,
@@ -73,3 +74,81 @@ class KVCache:
                     "pass the cache of this layer and this batch"
                 )
         return KVCache(k=torch.cat((self.k, k), dim=2), v=torch.cat((self.v, v), dim=2))
+
+    def crop(self, seq_len: int) -> "KVCache":
+        """The first positions only, for going back to an earlier position.
+
+        Args:
+            seq_len: how many positions to keep, from 0 to the number cached.
+
+        Raises:
+            ShapeError: fewer positions than that are cached.
+        """
+        if not 0 <= seq_len <= self.seq_len:
+            raise ShapeError(
+                f"seq_len ({seq_len}) must be from 0 to {self.seq_len}, the positions cached: "
+                "crop to one of those"
+            )
+        return self._mapped(lambda x: x[:, :, :seq_len])
+
+    def select(self, rows: Tensor) -> "KVCache":
+        """The given samples of the batch, in the given order; a sample may occur more than once.
+
+        Args:
+            rows: indices of samples from 0, or a Boolean (B,), True = keep.
+
+        Raises:
+            ShapeError: indices that are no whole numbers, or not of samples of this cache.
+        """
+        if self.k is None:
+            return self
+        batch = self.k.shape[0]
+        if rows.dim() != 1 or rows.is_floating_point():
+            raise ShapeError(
+                f"rows has shape {tuple(rows.shape)} and dtype {rows.dtype}, expected one axis of "
+                "whole numbers or torch.bool: give the indices of samples"
+            )
+        is_mask = rows.dtype == torch.bool
+        if is_mask and len(rows) != batch:
+            raise ShapeError(
+                f"rows has shape ({len(rows)},), expected (B,) = ({batch},): give True or False "
+                "for each sample"
+            )
+        if not is_mask and len(rows) and not (0 <= int(rows.min()) <= int(rows.max()) < batch):
+            raise ShapeError(
+                f"rows ({int(rows.min())} to {int(rows.max())}) must be samples of this cache: "
+                f"use indices from 0 to {batch - 1}"
+            )
+        return self._mapped(lambda x: x[rows.to(x.device)])
+
+    def reorder(self, beams: Tensor) -> "KVCache":
+        """The cache after a step of beam search: row b continues what row beams[b] held.
+
+        Args:
+            beams: (B,), the row that each new row continues.
+
+        Raises:
+            ShapeError: not one index of a row for each row.
+        """
+        if self.k is not None and (beams.dtype == torch.bool or beams.shape != self.k.shape[:1]):
+            raise ShapeError(
+                f"beams has shape {tuple(beams.shape)} and dtype {beams.dtype}, expected one index "
+                f"for each of the {self.k.shape[0]} rows: use select for another number of rows"
+            )
+        return self.select(beams)
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> "KVCache":
+        """The cache on another device or in another dtype.
+
+        Args:
+            device: where to; the same where it is left out.
+            dtype: as what; the same where it is left out.
+        """
+        return self._mapped(lambda x: x.to(device=device, dtype=dtype))
+
+    def _mapped(self, change: Callable[[Tensor], Tensor]) -> "KVCache":
+        if self.k is None or self.v is None:
+            return self
+        return KVCache(k=change(self.k), v=change(self.v))

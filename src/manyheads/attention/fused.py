@@ -42,7 +42,7 @@ def fused_head_outputs(
     width = v.shape[-1]
     q, k, v = _equally_wide(q, repeat_kv(k, q.shape[1]), repeat_kv(v, q.shape[1]))
     if visibility.hides_nothing or visibility.is_square_causal:
-        causal = visibility.is_square_causal and q.shape[2] > 1
+        causal = not visibility.hides_nothing
         out = F.scaled_dot_product_attention(
             q, k, v, dropout_p=dropout, is_causal=causal, scale=scale
         )

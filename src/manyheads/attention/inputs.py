@@ -1,6 +1,7 @@
-"""What a call of the layer is given: checked against the layer, and turned into who sees whom."""
+"""The arguments of a call: checked against the layer; the masks say which query sees which key."""
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.attention.cache import KVCache
@@ -43,7 +44,8 @@ def check_inputs(
             f"query, key and value have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
             f"{tuple(value.shape)}: batches must be equal, and key and value equally long"
         )
-    if torch.is_autocast_enabled(query.device.type):
+    device = query.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         return
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.dtype != dtype:
@@ -94,7 +96,7 @@ def visibility_of_call(
     key_padding_mask: Tensor | None,
     is_causal: bool,
 ) -> Visibility:
-    """Check the masks of a call and say who may look at whom.
+    """Check the masks of a call and say which query sees which key.
 
     Args:
         config: the layer's sizes and flags.
@@ -129,3 +131,34 @@ def visibility_of_call(
         key_padding_mask=key_padding_mask,
         slopes=slopes,
     )
+
+
+def masked_heads(
+    head_outputs: Float[Tensor, "B H T v"], head_mask: Tensor | None
+) -> Float[Tensor, "B H T v"]:
+    """Multiply each head's message by its factor.
+
+    Args:
+        head_outputs: messages, (B, H, T, v).
+        head_mask: (H,) or (B, H), floating point or Boolean; None changes nothing.
+
+    Raises:
+        ShapeError: a mask of another shape or dtype.
+    """
+    if head_mask is None:
+        return head_outputs
+    if not isinstance(head_mask, Tensor):
+        kind = type(head_mask).__name__
+        raise ShapeError(f"head_mask ({kind}) must be a tensor: use torch.as_tensor")
+    batch, num_heads = head_outputs.shape[:2]
+    if tuple(head_mask.shape) not in ((num_heads,), (batch, num_heads)):
+        raise ShapeError(
+            f"head_mask has shape {tuple(head_mask.shape)}, expected (H,) = ({num_heads},) or "
+            f"(B, H) = ({batch}, {num_heads}): give one factor per head"
+        )
+    if not (head_mask.is_floating_point() or head_mask.dtype == torch.bool):
+        raise ShapeError(
+            f"head_mask has dtype {head_mask.dtype}, expected floating point or torch.bool "
+            "(False removes a head): use head_mask.bool()"
+        )
+    return head_outputs * head_mask[..., None, None].to(head_outputs.dtype)

@@ -1,43 +1,56 @@
-"""MultiHeadAttention: the layer that users hold; it chooses a form, and never silently another."""
+"""MultiHeadAttention: the layer that users build. It computes in the form they chose."""
 
-from dataclasses import asdict
-from typing import Literal, Unpack, get_args
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal, Unpack, cast, get_args
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.module import register_module_module_registration_hook
 
 from manyheads.attention.cache import KVCache
+from manyheads.attention.call import AttentionCall, Result, typed_by_arguments
 from manyheads.attention.fused import fused_head_outputs
-from manyheads.attention.inputs import check_flag, check_inputs, check_trace, visibility_of_call
-from manyheads.attention.loop import heads_from_weights, loop_steps, project_head_by_head
+from manyheads.attention.hooks import POINTS, At, Point, at_each_head
+from manyheads.attention.inputs import (
+    check_flag,
+    check_inputs,
+    check_trace,
+    masked_heads,
+    visibility_of_call,
+)
+from manyheads.attention.loop import loop_steps, project_head_by_head
 from manyheads.attention.packed import packed_steps, packed_weights, weighted_values
 from manyheads.attention.parameters import (
     copy_heads_into,
     heads_from_parameters,
+    input_heads,
     projection_parts,
     register_parameters,
     reset_parameters,
 )
 from manyheads.attention.positions import rotate
-from manyheads.attention.steps import ProjectedHeads, trace_from_steps
+from manyheads.attention.single_head import LayerHead
+from manyheads.attention.steps import AttentionSteps, ProjectedHeads, trace_from_steps
 from manyheads.core.config import AttentionConfig, LayerOptions, Positions, Rotary
 from manyheads.core.errors import ConfigError
 from manyheads.core.masks import Visibility
-from manyheads.core.shapes import merge_heads, split_heads
+from manyheads.core.shapes import merge_heads, repeat_kv, split_heads
 from manyheads.core.trace import AttentionTrace
 from manyheads.core.weights import HeadWeights
 
 Form = Literal["loop", "packed", "fused"]
-Result = Tensor | tuple[Tensor, Tensor] | tuple[Tensor, KVCache] | tuple[Tensor, Tensor, KVCache]
+FORMS: tuple[Form, ...] = get_args(Form)
 
 
 class MultiHeadAttention(nn.Module):
-    """Multi-head attention in three forms of one sum, with every intermediate to be had by name.
+    """Multi-head attention in three forms that compute the same, with every intermediate by name.
 
-    Parameters have the names and layout of `nn.MultiheadAttention`, exist once, and serve every
-    form; `layer.form = "loop"` switches a living layer.
+    Parameters have the names and layout of `nn.MultiheadAttention`. They exist once and serve
+    every form, so `layer.form = "loop"` may be set at any time.
 
     Args:
         embed_dim: D, width of the query input and of the output.
@@ -49,11 +62,11 @@ class MultiHeadAttention(nn.Module):
         vdim: width of the value input, D unless given.
         bias: whether queries, keys and values have a bias.
         out_bias: whether the output projection has one; as `bias` unless given.
-        dropout: share of attention weights dropped in training, a fraction from 0 to 1.
+        dropout: fraction of attention weights dropped in training, from 0 to below 1.
         scale: what each q·k is multiplied by, 1/sqrt(d) unless given.
         window: keys a query sees, itself included and none later; all unless given.
         positions: `Rotary(...)`, `LinearBias(...)` or None.
-        form: "loop" (the judge), "packed" (as people write it) or "fused" (torch's kernel).
+        form: "loop" (the reference), "packed" (plain tensor code) or "fused" (torch's kernel).
         device: as in `nn.Module`.
         dtype: as in `nn.Module`.
 
@@ -63,9 +76,12 @@ class MultiHeadAttention(nn.Module):
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2.
     """
 
+    fits_torch = False
+    """Whether it can take the place of an `nn.MultiheadAttention` in torch's own modules."""
     in_proj_weight: nn.Parameter | None
     in_proj_bias: nn.Parameter | None
     out_proj: nn.Linear
+    _heads: nn.ModuleList | None
 
     def __init__(  # noqa: PLR0913 - mirrors nn.MultiheadAttention
         self,
@@ -103,6 +119,7 @@ class MultiHeadAttention(nn.Module):
             positions=positions,
         )
         self.form = form
+        object.__setattr__(self, "_heads", None)  # made on first use, and no submodule
         register_parameters(self, self.config, {"device": device, "dtype": dtype})
         self.reset_parameters()
 
@@ -147,8 +164,9 @@ class MultiHeadAttention(nn.Module):
 
     @form.setter
     def form(self, form: Form) -> None:
-        if form not in get_args(Form):
-            raise ConfigError(f'form ({form!r}) is not known: use "loop", "packed" or "fused"')
+        if form not in FORMS:
+            known = ", ".join(f'"{name}"' for name in FORMS)
+            raise ConfigError(f"form ({form!r}) is not known: use one of {known}")
         self._form: Form = form
 
     def reset_parameters(self) -> None:
@@ -166,10 +184,25 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def heads(self) -> nn.ModuleList:
-        """The heads as modules to be used on their own; their weights view the parameters."""
-        return nn.ModuleList(heads_from_weights(self.head_weights(), self.config.scale))
+        """The heads as modules, always the same ones; their weights view the parameters.
 
-    def forward(
+        Forward hooks on a head, and on its hook points (`hook_q`, `hook_k`, `hook_v`,
+        `hook_scores`, `hook_weights`, `hook_message`), fire in every form and may replace what
+        they see. While one is registered, the fused form computes step by step.
+        """
+        if self._heads is None:
+            heads = nn.ModuleList(LayerHead(self, h) for h in range(self.config.num_heads))
+            object.__setattr__(self, "_heads", heads)
+            return heads
+        return self._heads
+
+    @property
+    def is_hooked(self) -> bool:
+        """Whether a hook is registered on a head, so that every form computes step by step."""
+        return any(self._is_hooked_at(name) for name in POINTS)
+
+    @typed_by_arguments
+    def forward(  # noqa: PLR0913 - mirrors nn.MultiheadAttention
         self,
         query: Float[Tensor, "B T D"],
         key: Float[Tensor, "B N K"] | None = None,
@@ -178,6 +211,7 @@ class MultiHeadAttention(nn.Module):
         attn_mask: Tensor | None = None,
         key_padding_mask: Bool[Tensor, "B S"] | None = None,
         is_causal: bool = False,
+        head_mask: Tensor | None = None,
         need_weights: bool = False,
         kv_cache: KVCache | None = None,
     ) -> Result:
@@ -191,6 +225,8 @@ class MultiHeadAttention(nn.Module):
                 True = may attend (the opposite of `nn.MultiheadAttention`), or added to the scores.
             key_padding_mask: (B, S), Boolean, True = padding.
             is_causal: hide later keys; aligned to the last key.
+            head_mask: (H,) or (B, H): the factor of each head's message before the output
+                projection; 0 or False removes a head.
             need_weights: return the weights too. The output stays the same; the fused form makes it
                 from the weights then, equal up to rounding (bit for bit in half types).
             kv_cache: keys and values of earlier positions, `KVCache()` to begin with.
@@ -204,15 +240,20 @@ class MultiHeadAttention(nn.Module):
             ShapeError: a wrong shape, rank or dtype of an input, a mask or the cache.
         """
         check_flag("need_weights", need_weights, "return the weights")
-        heads, cache = self._project(query, key, value, kv_cache)
+        heads, cache, ats = self._project(query, key, value, kv_cache)
         visibility = visibility_of_call(
             self.config, heads, query.dtype, attn_mask, key_padding_mask, is_causal
         )
-        head_outputs, weights = self._attend(heads, visibility, need_weights)
+        dropout = self.config.dropout if self.training else 0.0
+        head_outputs, weights = self._attend(heads, visibility, need_weights, dropout, ats)
+        head_outputs = masked_heads(head_outputs, head_mask)
         output: Tensor = self.out_proj(merge_heads(head_outputs))  # (B, T, H*v) to (B, T, D)
         if weights is not None:
             return (output, weights) if cache is None else (output, weights, cache)
         return output if cache is None else (output, cache)
+
+    if TYPE_CHECKING:
+        __call__: AttentionCall
 
     def trace(
         self,
@@ -223,76 +264,132 @@ class MultiHeadAttention(nn.Module):
         attn_mask: Tensor | None = None,
         key_padding_mask: Bool[Tensor, "B S"] | None = None,
         is_causal: bool = False,
+        head_mask: Tensor | None = None,
         kv_cache: KVCache | None = None,
     ) -> AttentionTrace:
         """Compute the same call and keep every intermediate; arguments as in `forward`.
 
         The loop form traces itself. A fused kernel keeps no intermediates, so a fused layer is
-        traced by the packed form, and the trace's `form` says so.
+        traced by the packed form, and the trace's `form` says so. Hooks fire as in `forward`;
+        `head_outputs` are those after hooks and `head_mask`.
 
         Raises:
-            ConfigError: dropout is active, so that the numbers would be of one random draw.
+            ConfigError: dropout is active, so that the numbers would be of one random draw, or
+                `out_proj` was replaced, so that it cannot be divided by head.
             MismatchError: contributions and output bias do not add up to the output.
             ShapeError: as in `forward`.
         """
         check_trace(self.config, self.training)
-        heads, _ = self._project(query, key, value, kv_cache)
+        weights = self.head_weights()
+        heads, _, ats = self._project(query, key, value, kv_cache)
         visibility = visibility_of_call(
             self.config, heads, query.dtype, attn_mask, key_padding_mask, is_causal
         )
         form: Form = "loop" if self.form == "loop" else "packed"
-        scale = self.config.scale
-        if form == "loop":
-            steps = loop_steps(heads, scale=scale, visibility=visibility)
-        else:
-            steps = packed_steps(heads.q, heads.k, heads.v, scale=scale, visibility=visibility)
-        return trace_from_steps(form, query, heads, steps, self.head_weights())
+        steps = self._steps(heads, visibility, 0.0, ats)
+        steps = replace(steps, head_outputs=masked_heads(steps.head_outputs, head_mask))
+        return trace_from_steps(form, query, heads, steps, weights)
 
     def _attend(
-        self, heads: ProjectedHeads, visibility: Visibility, need_weights: bool
+        self,
+        heads: ProjectedHeads,
+        visibility: Visibility,
+        need_weights: bool,
+        dropout: float,
+        ats: Sequence[At] | None,
     ) -> tuple[Tensor, Tensor | None]:
-        q, k, v, scale = heads.q, heads.k, heads.v, self.config.scale
-        dropout = self.config.dropout if self.training else 0.0
-        if self.form == "fused":
-            needed = None
-            if need_weights:
-                needed = packed_weights(q, k, scale=scale, visibility=visibility)
-            if needed is not None and q.dtype in (torch.float32, torch.float64):
-                return weighted_values(needed, v, dropout), needed
-            out = fused_head_outputs(q, k, v, scale=scale, visibility=visibility, dropout=dropout)
-            return out, needed
-        if self.form == "packed":
-            steps = packed_steps(q, k, v, scale=scale, visibility=visibility, dropout=dropout)
-        else:
-            steps = loop_steps(heads, scale=scale, visibility=visibility, dropout=dropout)
-        return steps.head_outputs, steps.attn_weights if need_weights else None
+        """Head outputs, (B, H, T, v), and the weights if asked for."""
+        if self.form != "fused" or ats is not None:
+            steps = self._steps(heads, visibility, dropout, ats)
+            return steps.head_outputs, steps.attn_weights if need_weights else None
+        q, k, v, scale, needed = heads.q, heads.k, heads.v, self.config.scale, None
+        if need_weights:
+            needed = packed_weights(q, k, scale=scale, visibility=visibility)
+        if needed is not None and q.dtype in (torch.float32, torch.float64):
+            return weighted_values(needed, v, dropout), needed
+        out = fused_head_outputs(q, k, v, scale=scale, visibility=visibility, dropout=dropout)
+        return out, needed
+
+    def _steps(
+        self,
+        heads: ProjectedHeads,
+        visibility: Visibility,
+        dropout: float,
+        ats: Sequence[At] | None,
+    ) -> AttentionSteps:
+        """Every step: of the loop form if that is set, else of the packed form."""
+        form = loop_steps if self.form == "loop" else packed_steps
+        return form(heads, scale=self.config.scale, visibility=visibility, dropout=dropout, ats=ats)
 
     def _project(
         self, query: Tensor, key: Tensor | None, value: Tensor | None, kv_cache: KVCache | None
-    ) -> tuple[ProjectedHeads, KVCache | None]:
+    ) -> tuple[ProjectedHeads, KVCache | None, Sequence[At] | None]:
         """Project, split into heads, turn by position, and put cached keys and values in front."""
-        config = self.config
         is_self = key is None and value is None
         key = query if key is None else key
         value = key if value is None else value
-        check_inputs(self.config, self.out_proj.weight.dtype, query, key, value, kv_cache)
-        counts = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
-        if self.form == "loop":
-            heads = heads_from_weights(self.head_weights(), config.scale)
-            q, k, v = project_head_by_head(heads, config.num_kv_heads, query, key, value)
-        elif is_self and self.in_proj_weight is not None:
-            joined = F.linear(query, self.in_proj_weight, self.in_proj_bias)
-            parts = torch.split(joined, list(config.projection_widths), dim=-1)
-            q, k, v = map(split_heads, parts, counts)
-        else:
-            parts = tuple(map(F.linear, (query, key, value), *projection_parts(self, config)))
-            q, k, v = map(split_heads, parts, counts)
+        inputs = (query, key, value)
+        check_inputs(
+            self.config, projection_parts(self, self.config)[0][0].dtype, *inputs, kv_cache
+        )
+        q, k, v = self._projected(inputs, is_self)
         past = 0 if kv_cache is None else kv_cache.seq_len
-        if isinstance(positions := config.positions, Rotary):
+        if isinstance(positions := self.config.positions, Rotary):
             q = rotate(q, positions, past + k.shape[2] - q.shape[2])
             k = rotate(k, positions, past)
-        if kv_cache is None:
-            return ProjectedHeads(q=q, k=k, v=v), None
-        cache = kv_cache.appended(k, v)
-        assert cache.k is not None and cache.v is not None
-        return ProjectedHeads(q=q, k=cache.k, v=cache.v), cache
+        if kv_cache is not None:
+            kv_cache = kv_cache.appended(k, v)
+            assert kv_cache.k is not None and kv_cache.v is not None
+            k, v = kv_cache.k, kv_cache.v
+        ats = self._hooks_in_call(inputs)
+        if ats is not None:
+            q = at_each_head(ats, "q", q)
+        if self._is_hooked_at("k") or self._is_hooked_at("v"):  # then each head gets its own
+            k = at_each_head(ats, "k", repeat_kv(k, self.config.num_heads))
+            v = at_each_head(ats, "v", repeat_kv(v, self.config.num_heads))
+        return ProjectedHeads(q=q, k=k, v=v), kv_cache, ats
+
+    def _projected(self, inputs: tuple[Tensor, Tensor, Tensor], is_self: bool) -> Sequence[Tensor]:
+        """Queries (B, H, T, d), keys (B, G, N, d) and values (B, G, N, v), not yet turned."""
+        config = self.config
+        if self.form == "loop":
+            return project_head_by_head(inputs, *input_heads(self, config))
+        if is_self and self.in_proj_weight is not None:
+            joined = F.linear(inputs[0], self.in_proj_weight, self.in_proj_bias)
+            parts = torch.split(joined, list(config.projection_widths), dim=-1)
+        else:
+            parts = tuple(map(F.linear, inputs, *projection_parts(self, config)))
+        counts = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
+        return tuple(map(split_heads, parts, counts))
+
+    def _hooks_in_call(self, inputs: tuple[Tensor, Tensor, Tensor]) -> list[At] | None:
+        """Where each head's hooks see its steps in this call; None where none is registered."""
+        if not self.is_hooked:
+            return None
+        heads = cast("Iterable[LayerHead]", self.heads)
+        return [partial(head.at_in_call, inputs) for head in heads]
+
+    def _is_hooked_at(self, name: Point) -> bool:
+        """Whether any head has a hook at this step."""
+        heads = cast("Iterable[LayerHead]", self._heads or ())
+        return any(head.is_hooked_at(name) for head in heads)
+
+
+def _refuse_in_torch_layers(parent: nn.Module, name: str, child: nn.Module | None) -> None:
+    """Refuse our layer where torch's layers would call it by torch's conventions.
+
+    They take `[0]` of what it returns: of a tuple there, of the batch here, silently.
+    """
+    if not isinstance(child, MultiHeadAttention) or child.fits_torch:
+        return
+    block = {"self_attn": "_sa_block", "multihead_attn": "_mha_block"}.get(name, "")
+    for owner in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer):
+        theirs = getattr(owner, block, None)
+        if isinstance(parent, owner) and theirs and getattr(type(parent), block) is theirs:
+            raise ConfigError(
+                f"{name} (MultiHeadAttention) cannot replace the nn.MultiheadAttention of "
+                f"{type(parent).__name__}: use manyheads.from_torch(module, drop_in=True)"
+            )
+
+
+register_module_module_registration_hook(_refuse_in_torch_layers)

@@ -4,6 +4,7 @@
 torch's kernel keeps none.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from manyheads.attention.steps import AttentionSteps
+from manyheads.attention.hooks import At, at_each_head
+from manyheads.attention.steps import AttentionSteps, ProjectedHeads
 from manyheads.core.masks import (
     Visibility,
     mask_scores,
@@ -27,36 +29,35 @@ _LARGE_BYTES = range(1 << 22, 1 << 26)
 
 
 def packed_steps(
-    q: Float[Tensor, "B H T d"],
-    k: Float[Tensor, "B G S d"],
-    v: Float[Tensor, "B G S v"],
+    heads: ProjectedHeads,
     *,
     scale: float,
     visibility: Visibility,
     dropout: float = 0.0,
+    ats: Sequence[At] | None = None,
 ) -> AttentionSteps:
     """Attend with all heads at once and keep every step.
 
     Args:
-        q: queries, (B, H, T, d).
-        k: keys, (B, G, S, d).
-        v: values, (B, G, S, v).
+        heads: q (B, H, T, d), k (B, G, S, d), v (B, G, S, v).
         scale: what each q·k is multiplied by.
-        visibility: who may look at whom.
-        dropout: share of weights dropped, the rest divided by one minus it; 0 outside training.
+        visibility: which query sees which key.
+        dropout: fraction of weights dropped, the rest divided by one minus it; 0 outside training.
+        ats: where the hooks of each head see each step, or None.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.
     """
-    k, v = repeat_kv(k, q.shape[1]), repeat_kv(v, q.shape[1])
-    scores = (q * scale) @ k.mT  # (B, H, T, S)
+    q, num_heads = heads.q, heads.q.shape[1]
+    k, v = repeat_kv(heads.k, num_heads), repeat_kv(heads.v, num_heads)
+    scores = at_each_head(ats, "scores", (q * scale) @ k.mT)  # (B, H, T, S)
     allowed, bias = visibility.rows(0, q.shape[2], q.device)
     masked_scores = mask_scores(scores, allowed, bias)
-    attn_weights = softmax_over_keys(masked_scores, allowed)
+    attn_weights = at_each_head(ats, "weights", softmax_over_keys(masked_scores, allowed))
     return AttentionSteps(
         scores=scores,
         masked_scores=masked_scores,
         attn_weights=attn_weights,
-        head_outputs=weighted_values(attn_weights, v, dropout),
+        head_outputs=at_each_head(ats, "message", weighted_values(attn_weights, v, dropout)),
     )
 
 

@@ -92,12 +92,35 @@ def projection_parts(
     return weights, biases
 
 
-def heads_from_parameters(layer: nn.Module, config: AttentionConfig) -> HeadWeights:
-    """View the layer's parameters as one matrix per head; no number is copied."""
+def input_heads(
+    layer: nn.Module, config: AttentionConfig
+) -> tuple[list[Tensor], list[Tensor | None]]:
+    """Weights w_q, w_k, w_v and biases b_q, b_k, b_v of `HeadWeights`: views of the parameters."""
     weights, biases = projection_parts(layer, config)
     counts = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
     per_head = [w.view(n, -1, w.shape[1]).mT for w, n in zip(weights, counts, strict=True)]
     rows = [None if b is None else b.view(n, -1) for b, n in zip(biases, counts, strict=True)]
+    return per_head, rows
+
+
+def has_plain_out_proj(layer: nn.Module) -> bool:
+    """Whether the output projection is an `nn.Linear`, not an adapter or a quantised module."""
+    out_proj = layer.out_proj
+    return isinstance(out_proj, nn.Linear) and type(out_proj).forward is nn.Linear.forward
+
+
+def heads_from_parameters(layer: nn.Module, config: AttentionConfig) -> HeadWeights:
+    """View the layer's parameters as one matrix per head; no number is copied.
+
+    Raises:
+        ConfigError: `out_proj` was replaced, so that its weight does not determine the output.
+    """
+    if not has_plain_out_proj(layer):
+        raise ConfigError(
+            f"out_proj ({type(layer.out_proj).__name__}) must be an nn.Linear to be divided by "
+            "head: merge the adapter into it, or put the nn.Linear back"
+        )
+    per_head, rows = input_heads(layer, config)
     joined = _value(layer, "out_proj.weight")
     out = joined.view(config.embed_dim, config.num_heads, config.v_head_dim)  # (D, H, v)
     return HeadWeights(

@@ -1,4 +1,4 @@
-"""What every traced form hands on: the steps of one call, and the trace made from them."""
+"""What the forms share: the projected heads of a call, its steps, and the trace made from them."""
 
 from dataclasses import dataclass
 

@@ -4,6 +4,9 @@ B batch, T query positions, S key positions, D embed_dim, H query heads, G key/v
 width.
 """
 
+from dataclasses import fields
+from typing import get_args
+
 from jaxtyping import Float
 from torch import Tensor
 
@@ -40,6 +43,20 @@ def check_input(name: str, x: Tensor, width: int) -> None:
         )
     if shape[1] == 0:
         raise ShapeError(f"{name} has shape {shape}, an empty sequence: give at least one position")
+
+
+def declared_axes(owner: type) -> dict[str, tuple[str, ...]]:
+    """The axis letters of each tensor field of a dataclass, in order, from its annotations.
+
+    Args:
+        owner: a dataclass with fields such as `Float[Tensor, "B T D"]`, or that or None.
+    """
+    axes = {}
+    for field in fields(owner):
+        for part in get_args(field.type) or (field.type,):
+            if hasattr(part, "dim_str"):
+                axes[field.name] = tuple(part.dim_str.split())
+    return axes
 
 
 def check_axes(

@@ -1,18 +1,24 @@
 """AttentionTrace: every intermediate number of one attention call, frozen and checked.
 
-Writing it down is in `trace_files.py`, showing it to a reader in `trace_text.py`.
+Files are in `trace_files.py`, tables for readers in `trace_text.py`. The names, their order and
+their axes are declared once, by the fields of the class.
 """
 
+from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.core.compare import check_close, dot_budget, unit_roundoff
 from manyheads.core.errors import ManyHeadsError, ShapeError, TraceError
-from manyheads.core.shapes import check_axes
+from manyheads.core.shapes import check_axes, declared_axes
 from manyheads.core.trace_files import (
     json_from_tensors,
     load_tensors,
@@ -20,23 +26,6 @@ from manyheads.core.trace_files import (
     tensors_from_json,
 )
 from manyheads.core.trace_text import html_from_tensors, text_from_tensors
-
-_AXES = {
-    "x": ("B", "T", "D"),
-    "q": ("B", "H", "T", "d"),
-    "k": ("B", "G", "S", "d"),
-    "v": ("B", "G", "S", "v"),
-    "scores": ("B", "H", "T", "S"),
-    "masked_scores": ("B", "H", "T", "S"),
-    "attn_weights": ("B", "H", "T", "S"),
-    "head_outputs": ("B", "H", "T", "v"),
-    "concat": ("B", "T", "C"),
-    "w_o": ("H", "v", "D"),
-    "head_contributions": ("B", "H", "T", "D"),
-    "b_o": ("D",),
-    "output": ("B", "T", "D"),
-}
-FIELDS = tuple(_AXES)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,8 +105,62 @@ class AttentionTrace:
         """
         found = self.tensors()
         if name not in found:
-            raise TraceError(f"name ({name!r}) is no field of this trace: use {', '.join(found)}")
+            known = ", ".join(found)
+            raise TraceError(f"name ({name!r}) is not a field of this trace: use {known}")
         return found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names, in the order they arise, as a dict iterates."""
+        return iter(self.tensors())
+
+    def __len__(self) -> int:
+        """How many tensors there are."""
+        return len(self.tensors())
+
+    def keys(self) -> KeysView[str]:
+        """The names, so that `dict(trace)` works."""
+        return self.tensors().keys()
+
+    def values(self) -> ValuesView[Tensor]:
+        """The tensors."""
+        return self.tensors().values()
+
+    def items(self) -> ItemsView[str, Tensor]:
+        """The names with their tensors."""
+        return self.tensors().items()
+
+    def detach(self) -> "AttentionTrace":
+        """The same numbers without their graph."""
+        return self._mapped(Tensor.detach)
+
+    def cpu(self) -> "AttentionTrace":
+        """The trace in the CPU's memory."""
+        return self.to("cpu")
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> "AttentionTrace":
+        """The trace on another device or in another dtype.
+
+        Args:
+            device: where to; the same where it is left out.
+            dtype: as what; the same where it is left out.
+        """
+        return self._mapped(lambda x: x.to(device=device, dtype=dtype))
+
+    def numpy(self) -> dict[str, npt.NDArray[np.floating[Any]]]:
+        """The tensors as NumPy arrays by name; bfloat16, which NumPy lacks, as float32."""
+        plain = self.detach().cpu()
+        return {
+            n: (x.float() if x.dtype == torch.bfloat16 else x).numpy() for n, x in plain.items()
+        }
+
+    def _mapped(self, change: Callable[[Tensor], Tensor]) -> "AttentionTrace":
+        """A copy with changed tensors; their sum was checked when this trace was made."""
+        changed = copy(self)
+        for name, tensor in self.items():
+            object.__setattr__(changed, name, change(tensor))
+        return changed
 
     def to_json(self) -> str:
         """One JSON document with every number in full precision; blocked scores are null."""
@@ -169,6 +212,10 @@ class AttentionTrace:
         return html_from_tensors(self.form, self.tensors())
 
 
+_AXES = declared_axes(AttentionTrace)
+FIELDS = tuple(_AXES)
+
+
 def _build(found: tuple[str, dict[str, Tensor]]) -> AttentionTrace:
     """Make a trace of what was read from a file."""
     form, tensors = found
@@ -176,7 +223,7 @@ def _build(found: tuple[str, dict[str, Tensor]]) -> AttentionTrace:
     if wrong:
         dtype = tensors[wrong[0]].dtype
         raise TraceError(
-            f"{wrong[0]} has dtype {dtype}, expected floating point: write the file anew"
+            f"{wrong[0]} has dtype {dtype}, expected floating point: write the file again"
         )
     if form not in ("loop", "packed"):
         raise TraceError(f'form ({form!r}) is not known: use "loop" or "packed"')

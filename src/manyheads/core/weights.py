@@ -7,18 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.core.errors import ShapeError
-from manyheads.core.shapes import check_axes
-
-_AXES = {
-    "w_q": ("H", "D", "d"),
-    "w_k": ("G", "K", "d"),
-    "w_v": ("G", "V", "v"),
-    "w_o": ("H", "v", "D"),
-    "b_q": ("H", "d"),
-    "b_k": ("G", "d"),
-    "b_v": ("G", "v"),
-    "b_o": ("D",),
-}
+from manyheads.core.shapes import check_axes, declared_axes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,3 +86,6 @@ class HeadWeights:
         """Whether both hold the same tensors, bit for bit."""
         mine, theirs = self.tensors(), other.tensors()
         return mine.keys() == theirs.keys() and all(torch.equal(mine[n], theirs[n]) for n in mine)
+
+
+_AXES = declared_axes(HeadWeights)

@@ -1,5 +1,6 @@
 """How other code arranges the same weights; each arrangement is read and written, bit for bit."""
 
+from manyheads.layouts.drop_in import DropInAttention
 from manyheads.layouts.equivalents import fill_biases, fill_input_biases, repeat_kv_heads
 from manyheads.layouts.foreign import JoinedWeights, SeparateWeights
 from manyheads.layouts.interleaved import heads_from_interleaved_rows, interleaved_rows_from_heads
@@ -19,6 +20,7 @@ from manyheads.layouts.state_dicts import heads_from_state_dict, state_dict_from
 from manyheads.layouts.torch_mha import from_torch, to_torch
 
 __all__ = [
+    "DropInAttention",
     "JoinedWeights",
     "SeparateWeights",
     "fill_biases",

@@ -6,24 +6,35 @@ rest: what one side cannot express is refused. Remember that Boolean masks mean 
 
 import math
 from collections.abc import Mapping
+from typing import Any, Literal, overload
 
 from torch import Tensor, nn
 
 from manyheads.attention.module import MultiHeadAttention
 from manyheads.core.errors import LayoutError
+from manyheads.layouts.drop_in import DropInAttention
 from manyheads.layouts.limits import check_joined_width, check_no_groups, check_value_width
 
 _TARGET = "nn.MultiheadAttention"
 
 
-def from_torch(module: nn.Module) -> MultiHeadAttention:
+@overload
+def from_torch(module: nn.Module, *, drop_in: Literal[True]) -> DropInAttention: ...
+@overload
+def from_torch(module: nn.Module, *, drop_in: Literal[False] = False) -> MultiHeadAttention: ...
+@overload
+def from_torch(module: nn.Module, *, drop_in: bool) -> MultiHeadAttention: ...
+def from_torch(module: nn.Module, *, drop_in: bool = False) -> MultiHeadAttention:
     """Build our layer from an `nn.MultiheadAttention`, with a copy of its parameters.
 
     Widths, biases, dropout, dtype, device, which parameters are trained and training mode stay as
-    they are. Our layer is always batch first, has the form "fused", and never averages weights.
+    they are. Our layer is always batch first, has the form "fused", and never averages weights,
+    unless `drop_in` asks for torch's conventions.
 
     Args:
         module: an `nn.MultiheadAttention`, batch first or not.
+        drop_in: build a `DropInAttention`, which takes the module's place in torch's own modules:
+            `encoder_layer.self_attn = from_torch(encoder_layer.self_attn, drop_in=True)`.
 
     Raises:
         LayoutError: another kind of module, or one with bias_k, bias_v, add_zero_attn, a forward,
@@ -36,22 +47,29 @@ def from_torch(module: nn.Module) -> MultiHeadAttention:
             "use heads_from_state_dict for weights of other modules"
         )
     _check_is_plain(module)
-    layer = MultiHeadAttention(
-        embed_dim=module.embed_dim,
-        num_heads=module.num_heads,
-        kdim=module.kdim,
-        vdim=module.vdim,
-        bias=module.in_proj_bias is not None,
-        out_bias=module.out_proj.bias is not None,
-        dropout=module.dropout,
-        device="meta",
-    )
+    options: dict[str, Any] = {
+        "embed_dim": module.embed_dim,
+        "num_heads": module.num_heads,
+        "kdim": module.kdim,
+        "vdim": module.vdim,
+        "bias": module.in_proj_bias is not None,
+        "out_bias": module.out_proj.bias is not None,
+        "dropout": module.dropout,
+        "device": "meta",
+    }
+    layer: MultiHeadAttention
+    if drop_in:
+        layer = DropInAttention(batch_first=module.batch_first, **options)
+    else:
+        layer = MultiHeadAttention(**options)
     _copy_parameters(module, layer)
     return layer
 
 
 def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
-    """Build an `nn.MultiheadAttention(batch_first=True)` from our layer, with copied parameters.
+    """Build an `nn.MultiheadAttention` from our layer, with copied parameters.
+
+    It is batch first, unless the layer is a `DropInAttention` that is not.
 
     Args:
         layer: one whose configuration `nn.MultiheadAttention` knows.
@@ -65,7 +83,8 @@ def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
             f"layer ({type(layer).__name__}) must be a manyheads.MultiHeadAttention: use "
             "from_torch for the other direction"
         )
-    _check_has_own_forward(layer, MultiHeadAttention)
+    drop_in = layer if isinstance(layer, DropInAttention) else None
+    _check_has_own_forward(layer, DropInAttention if drop_in else MultiHeadAttention)
     _check_torch_can_hold(layer)
     config = layer.config
     module = nn.MultiheadAttention(
@@ -75,7 +94,7 @@ def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         bias=config.bias,
         kdim=config.kdim,
         vdim=config.vdim,
-        batch_first=True,
+        batch_first=drop_in is None or drop_in.batch_first,
         device="meta",
     )
     _copy_parameters(layer, module)

@@ -113,14 +113,15 @@ class Block(nn.Module):
         Returns:
             the stream (B, T, D), the weights (B, H, T, S) if asked for, and the longer cache.
         """
-        message, *rest, cache = self.attention(
+        result = self.attention(
             self.attention_norm(x),
             is_causal=True,
             key_padding_mask=key_padding_mask,
             need_weights=need_weights,
             kv_cache=kv_cache,
         )
-        return self._after(x, message), rest[0] if rest else None, cache
+        weights = result[1] if len(result) == 3 else None
+        return self._after(x, result[0]), weights, result[-1]
 
     def trace(
         self, x: Float[Tensor, "B T D"], *, key_padding_mask: Bool[Tensor, "B S"] | None = None

@@ -1,0 +1,182 @@
+"""DropInAttention: our layer behind the signature and conventions of `nn.MultiheadAttention`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from manyheads.attention.hooks import At
+from manyheads.attention.module import MultiHeadAttention
+from manyheads.attention.packed import weighted_values
+from manyheads.attention.parameters import has_plain_out_proj
+from manyheads.attention.steps import ProjectedHeads
+from manyheads.core.errors import ConfigError, ShapeError
+from manyheads.core.masks import Visibility, additive_from_allowed, allowed_from_blocked
+
+
+class DropInAttention(MultiHeadAttention):
+    """Our layer in place of an `nn.MultiheadAttention`, inside `nn.Transformer` and its layers.
+
+    `forward`, its masks, its results, the attributes and the state dict are those of torch. Heads,
+    hooks, `trace` and `form` are those of `MultiHeadAttention`, with its own conventions. Made by
+    `from_torch(module, drop_in=True)`.
+
+    The fast path that `nn.TransformerEncoderLayer` takes in evaluation reads the parameters and
+    does not call `forward`: it is taken unless a hook is registered on a head.
+
+    Args:
+        batch_first: as in `nn.MultiheadAttention`.
+        **options: as in `MultiHeadAttention`.
+    """
+
+    fits_torch = True
+    bias_k: None = None
+    bias_v: None = None
+    add_zero_attn = False
+    merge_masks = nn.MultiheadAttention.merge_masks
+
+    def __init__(self, *, batch_first: bool, **options: Any) -> None:  # noqa: ANN401 - as above
+        super().__init__(**options)
+        self.batch_first = batch_first
+
+    @property
+    def embed_dim(self) -> int:
+        """D, the width of the query input and of the output."""
+        return self.config.embed_dim
+
+    @property
+    def num_heads(self) -> int:
+        """H, the number of heads."""
+        return self.config.num_heads
+
+    @property
+    def head_dim(self) -> int:
+        """d, the width of one head."""
+        return self.config.head_dim
+
+    @property
+    def kdim(self) -> int:
+        """The width of the key input."""
+        return self.config.kdim
+
+    @property
+    def vdim(self) -> int:
+        """The width of the value input."""
+        return self.config.vdim
+
+    @property
+    def dropout(self) -> float:
+        """The fraction of attention weights dropped in training."""
+        return self.config.dropout
+
+    @property
+    def _qkv_same_embed_dim(self) -> bool:
+        """Whether torch's fast path may read the parameters instead of calling `forward`."""
+        is_plain = has_plain_out_proj(self) and not self.is_hooked
+        return self.config.has_one_input_width and is_plain
+
+    def extra_repr(self) -> str:
+        """The configuration, for printing."""
+        return f"{super().extra_repr()}, batch_first={self.batch_first}"
+
+    def forward(  # type: ignore[override]  # the signature of nn.MultiheadAttention
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend as `nn.MultiheadAttention` does; its documentation describes the arguments.
+
+        A query that may see no key gets the output bias here, and NaN in some of torch's paths.
+
+        Args:
+            query: (B, T, D), (T, B, D) unless `batch_first`, or (T, D).
+            key: likewise, with S positions.
+            value: likewise.
+            key_padding_mask: (B, S) or (S,), Boolean, True = padding, or added to the scores.
+            need_weights: return the weights too.
+            attn_mask: (T, S) or (B * H, T, S), Boolean, True = blocked, or added to the scores.
+            average_attn_weights: return the mean weights over heads.
+            is_causal: a hint that `attn_mask` is the causal mask, which must be given too.
+
+        Returns:
+            output, shaped like the query, and the weights (B, T, S), or (B, H, T, S) per head, or
+            None. In training they are those after dropout, as in torch.
+
+        Raises:
+            ConfigError: `is_causal` without `attn_mask`.
+            ShapeError: nested tensors, or a wrong shape, rank or dtype.
+        """
+        if is_causal and attn_mask is None:
+            raise ConfigError(
+                "is_causal (True) is a hint about attn_mask in nn.MultiheadAttention: pass the "
+                "causal attn_mask too"
+            )
+        if query.is_nested or key.is_nested or value.is_nested:
+            raise ShapeError(
+                "query, key or value is a nested tensor: use torch.nested.to_padded_tensor, or "
+                "build nn.TransformerEncoder with enable_nested_tensor=False"
+            )
+        is_self = query is key and key is value
+        is_batched = query.dim() == 3
+        query, key, value = map(self._batch_first, (query, key, value))
+        masks = self._own_masks(query, key, attn_mask, key_padding_mask)
+        if is_causal and not need_weights and key_padding_mask is None and query.shape == key.shape:
+            masks = {"is_causal": True}  # as in torch, which lets its kernel make the mask
+        others = () if is_self else (key, value)
+        result = super().forward(query, *others, need_weights=need_weights, **masks)
+        output, weights = result if need_weights else (result, None)
+        if weights is not None and average_attn_weights:
+            weights = weights.mean(dim=1)  # (B, T, S)
+        if not is_batched:
+            return output[0], None if weights is None else weights[0]
+        return output if self.batch_first else output.transpose(0, 1), weights
+
+    def _batch_first(self, x: Tensor) -> Tensor:
+        if x.dim() == 2:
+            return x[None]
+        return x if self.batch_first else x.transpose(0, 1)
+
+    def _own_masks(
+        self, query: Tensor, key: Tensor, attn_mask: Tensor | None, padding: Tensor | None
+    ) -> dict[str, Any]:
+        """Torch's masks in our conventions."""
+        if attn_mask is not None and attn_mask.dim() == 3:
+            attn_mask = attn_mask.view(-1, self.num_heads, *attn_mask.shape[1:])  # (B, H, T, S)
+        if attn_mask is not None:
+            is_boolean = not attn_mask.is_floating_point()
+            attn_mask = allowed_from_blocked(attn_mask) if is_boolean else attn_mask.to(query.dtype)
+        if padding is None:
+            return {"attn_mask": attn_mask}
+        padding = padding.view(-1, key.shape[1])  # (B, S)
+        if not padding.is_floating_point():
+            return {"attn_mask": attn_mask, "key_padding_mask": padding}
+        added = padding[:, None, None, :].to(query.dtype)  # (B, 1, 1, S)
+        if attn_mask is not None:
+            is_boolean = not attn_mask.is_floating_point()
+            added = added + (
+                additive_from_allowed(attn_mask, query.dtype) if is_boolean else attn_mask
+            )
+        return {"attn_mask": added}
+
+    def _attend(
+        self,
+        heads: ProjectedHeads,
+        visibility: Visibility,
+        need_weights: bool,
+        dropout: float,
+        ats: Sequence[At] | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """As in our layer; returned weights are those after dropout, which torch returns."""
+        if not need_weights or dropout == 0.0:
+            return super()._attend(heads, visibility, need_weights, dropout, ats)
+        _, weights = super()._attend(heads, visibility, True, 0.0, ats)
+        assert weights is not None
+        dropped = F.dropout(weights, dropout)
+        return weighted_values(dropped, heads.v), dropped

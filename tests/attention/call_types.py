@@ -1,0 +1,28 @@
+"""What type checkers must infer for a call of the layer; mypy checks this file with the package."""
+
+from typing import assert_type
+
+from torch import Tensor, nn
+
+import manyheads as mh
+
+
+def results(layer: mh.MultiHeadAttention, x: Tensor, cache: mh.KVCache, need: bool) -> None:
+    """Each combination of need_weights and kv_cache has a result of its own."""
+    assert_type(layer(x), Tensor)
+    assert_type(layer(x, need_weights=True), tuple[Tensor, Tensor])
+    assert_type(layer(x, x, is_causal=True, kv_cache=cache), tuple[Tensor, mh.KVCache])
+    assert_type(layer(x, need_weights=True, kv_cache=cache), tuple[Tensor, Tensor, mh.KVCache])
+    assert_type(layer.forward(x, head_mask=x), Tensor)
+    assert_type(
+        layer(x, need_weights=need, kv_cache=cache),
+        tuple[Tensor, mh.KVCache] | tuple[Tensor, Tensor, mh.KVCache],
+    )
+    layer(x, causal=True)  # type: ignore[call-overload]  # the name of another library
+
+
+def conversions(module: nn.MultiheadAttention) -> None:
+    """`drop_in` decides which module is built; a mistyped name of the root is found."""
+    assert_type(mh.from_torch(module), mh.MultiHeadAttention)
+    assert_type(mh.from_torch(module, drop_in=True).batch_first, bool)
+    _ = mh.MultiheadAttention  # type: ignore[attr-defined]  # its heads begin with a capital H
