@@ -194,7 +194,7 @@ def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
         read_model(tmp_path)
     with pytest.raises(CheckpointError, match="cannot be read"):
         read_model("zero\0.safetensors")
-    with pytest.raises(CheckpointError, match="is no plain file"):
+    with pytest.raises(CheckpointError, match="is not a regular file"):
         read_model("/dev/zero")
 
 

@@ -220,7 +220,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_file_that_is_no_onnx_file_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"model.onnx\) is no readable ONNX file"):
+    with pytest.raises(CheckpointError, match=r"model.onnx\) is not a readable ONNX file"):
         onnx_gap(small_model("mlp"), path)
     with pytest.raises(CheckpointError, match=r"absent.onnx\) cannot be read: No such file"):
         onnx_gap(small_model("mlp"), tmp_path / "absent.onnx")

@@ -112,9 +112,9 @@ def test_another_model_under_the_name_is_not_used(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"models.mlp.file": "../mlp.safetensors"}, "is no plain name"),
-        ({"models.mlp.file": "/etc/passwd"}, "is no plain name"),
-        ({"tokenizer.file": 3}, "is no plain name"),
+        ({"models.mlp.file": "../mlp.safetensors"}, "is not a plain file name"),
+        ({"models.mlp.file": "/etc/passwd"}, "is not a plain file name"),
+        ({"tokenizer.file": 3}, "is not a plain file name"),
         ({"models.mlp": None}, "is damaged"),
         ({"models": []}, "it lists no models"),
         ({"format": 2}, "format 2, expected 1"),

@@ -151,7 +151,7 @@ def test_what_cannot_be_exported_gives_one_line_status_2_and_no_file(
         "weights (True) need a model with heads": [mlp, str(out), "--weights"],
         "opset (99) must be from 13 to 21": [mlp, str(out), "--opset", "99"],
         f"OUT ({tmp_path}) is a folder: give a file": [mlp, str(tmp_path)],
-        f"OUT ({mlp}) is MODEL itself, which would be lost": [mlp, mlp],
+        f"OUT ({mlp}) is the same file as MODEL": [mlp, mlp],
         "cannot be written": [mlp, str(tmp_path / "nowhere" / "out.onnx")],
         "Missing argument 'OUT'": [mlp],
     }

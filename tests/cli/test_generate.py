@@ -156,16 +156,14 @@ def test_unknown_words_are_named_on_standard_error(
     assert main(["generate", prompt, "--max-tokens", "2"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith(prompt)
-    assert err == (
-        "the words are unknown to four-heads, which sees [UNK] for them: quagga, okapi\n"
-    )
+    assert err == ("unknown to four-heads, read as [UNK]: quagga, okapi\n")
 
 
 def test_an_endless_unknown_word_is_named_by_its_beginning(
     capsys: pytest.CaptureFixture[str], small_models: Path
 ) -> None:
     assert main(["generate", "q" * 5000, "--max-tokens", "1"]) == 0
-    assert capsys.readouterr().err.endswith(f"sees [UNK] for it: {'q' * 40}...\n")
+    assert capsys.readouterr().err.endswith(f"read as [UNK]: {'q' * 40}...\n")
 
 
 class Terminal(io.StringIO):
@@ -193,8 +191,8 @@ def test_stats_are_on_standard_error_and_leave_the_text_alone(
     out, err = capsys.readouterr()
     assert out == text
     found = re.fullmatch(
-        r"(\d+) tokens in ([\d.]+) s, ([\d,]+) tokens a second on one thread "
-        r"\(loading took [\d.]+ s and is not counted\)\n",
+        r"(\d+) tokens in ([\d.]+) s, ([\d,]+) tokens per second on one thread "
+        r"\(without [\d.]+ s of loading\)\n",
         err,
     )
     assert found is not None
@@ -218,7 +216,7 @@ def test_a_model_of_a_study_is_named_by_its_path(run: Run, small_models: Path) -
         (["--top-k", "1000000"], r"top_k \(1000000\) must be at most 57"),
         (["--max-tokens", "0"], "--max-tokens.*0 is not in the range"),
         (["--max-tokens", "1000000"], "--max-tokens"),
-        (["--seed", "-1"], r"seed \(-1\) must lie between 0 and 2\*\*64 - 1"),
+        (["--seed", "-1"], r"seed \(-1\) must be between 0 and 2\*\*64 - 1"),
         (["--stop", ""], r"stop \(''\) must hold some text"),
         (["--model", "five-heads"], "is not known: use four-heads, mlp, one-head, or the path"),
         (["--model", "absent.safetensors"], "cannot be read"),

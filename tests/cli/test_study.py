@@ -76,7 +76,7 @@ def test_a_run_shows_a_table_and_tells_its_news_on_standard_error(
     out, err = capsys.readouterr()
     assert out.startswith(f"Study tiny, plan {tiny(*ONE_RUN).sha256[:12]}, data ")
     assert out.endswith(f"Results: {Path('s') / 'results.json'}\n")
-    assert "mlp-seed3: begins at step 0 of 10\n" in err
+    assert "mlp-seed3: starts at step 0 of 10\n" in err
     assert re.search(r"mlp-seed3: step 8 of 10: training \d\.\d{4}, validation \d\.\d{4}\n", err)
     assert err.endswith("mlp-seed3: tested\n")
 
@@ -101,15 +101,15 @@ def test_ctrl_c_saves_says_how_to_go_on_and_that_command_does(
         assert main(arguments) == 130
     out, err = capsys.readouterr()
     last = err.splitlines()[-1]
-    assert last.startswith("manyheads: stopped: run mlp-seed8 is saved at step 5 of 10; go on with")
-    command = shlex.split(last.partition("go on with: ")[2])
+    assert last.startswith("manyheads: stopped: run mlp-seed8 is saved at step 5 of 10; ")
+    command = shlex.split(last.partition("continue with: ")[2])
     assert command == [
         *("manyheads", "study", "run", "tiny.toml", "--out", "a b", "--seeds", "8"),
         *("--threads", "1", "--resume"),
     ]
     assert out == ""
     assert main(command[1:]) == 0
-    assert "mlp-seed8: begins at step 5 of 10\n" in capsys.readouterr().err
+    assert "mlp-seed8: starts at step 5 of 10\n" in capsys.readouterr().err
     assert measured(Path("a b")) == measured(Path("straight"))
 
 
@@ -131,13 +131,16 @@ def test_a_part_of_a_study_says_what_is_left(capsys: pytest.CaptureFixture[str])
     assert out == "null\n"
     assert "not done yet: two-heads-seed3, two-heads-seed5\n" in err
     assert err.splitlines()[-1] == (
-        "manyheads: the rest later: manyheads study run tiny.toml --out s --json --resume"
+        "manyheads: to train the other runs: manyheads study run tiny.toml --out s --json --resume"
     )
 
 
 def test_wrong_use_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "plan (smok) is not known: use head-count" in refusal(capsys, "run", "smok")
-    assert "'3,x' is no list of numbers" in refusal(capsys, "run", "smoke", "--seeds", "3,x")
+    assert "'3,x' is not a list of numbers" in refusal(capsys, "run", "smoke", "--seeds", "3,x")
+    for text in ("1_0", "\N{ARABIC-INDIC DIGIT THREE}", "-3", "3,", "9" * 5000):
+        line = refusal(capsys, "run", "smoke", "--seeds", text)
+        assert "--seeds" in line and len(line) < 200
     assert "seeds (3, 3) must be" in refusal(capsys, "run", "smoke", "--seeds", "3,3")
     assert "none.txt" in refusal(capsys, "run", "tiny.toml", "--data", "none.txt", "--out", "s")
     assert "only (gru) is no" in refusal(capsys, "run", "tiny.toml", "--only", "gru", "--out", "s")

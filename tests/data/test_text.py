@@ -71,7 +71,7 @@ def test_parquet_is_read_row_by_row(tmp_path: Path) -> None:
 def test_a_parquet_file_whose_texts_are_no_utf8_is_refused(tmp_path: Path) -> None:
     path = parquet_file(tmp_path / "a.parquet", {"text": ["caf\u00e9 caf\u00e9"]})
     damaged = path.read_bytes().replace("\u00e9".encode(), b"\xe9\xe9")
-    with pytest.raises(DataError, match="no whole Parquet file"):
+    with pytest.raises(DataError, match="not a complete Parquet file"):
         read_stories(written(path, damaged))
 
 
@@ -111,8 +111,8 @@ def test_the_sample_is_read_whole(shared: Path) -> None:
         ("a.jsonl", '{"text": 7}\n', 'under "text".*line 1 has none'),
         ("a.jsonl", '["text"]\n', 'under "text".*line 1 has none'),
         ("a.jsonl", '{"text": "\\ud83d"}\n', "line 1 holds half of one"),
-        ("a.parquet", "no parquet at all", "no whole Parquet file"),
-        ("a.parquet", b"PAR1" + b"\0" * 40 + b"PAR1", "no whole Parquet file"),
+        ("a.parquet", "no parquet at all", "not a complete Parquet file"),
+        ("a.parquet", b"PAR1" + b"\0" * 40 + b"PAR1", "not a complete Parquet file"),
     ],
 )
 def test_damage_is_named_in_one_line(
@@ -130,7 +130,7 @@ def test_damage_is_named_in_one_line(
 def test_a_shortened_parquet_file_is_refused(tmp_path: Path) -> None:
     whole = parquet_file(tmp_path / "a.parquet", {"text": [*STORIES]}).read_bytes()
     path = written(tmp_path / "b.parquet", whole[: len(whole) // 2])
-    with pytest.raises(DataError, match="no whole Parquet file"):
+    with pytest.raises(DataError, match="not a complete Parquet file"):
         read_stories(path)
 
 

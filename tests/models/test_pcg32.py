@@ -47,7 +47,7 @@ def test_another_seed_and_another_stream_draw_other_numbers() -> None:
 
 @pytest.mark.parametrize("seed", [-1, 2**64, True])
 def test_a_seed_of_another_size_is_refused(seed: int) -> None:
-    with pytest.raises(ConfigError, match=rf"seed \({seed}\) must lie between 0 and 2\*\*64 - 1"):
+    with pytest.raises(ConfigError, match=rf"seed \({seed}\) must be between 0 and 2\*\*64 - 1"):
         PCG32(seed)
 
 

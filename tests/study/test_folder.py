@@ -62,7 +62,7 @@ def test_results_of_another_study_are_not_shown_as_this_one_s(
         ({"data_sha256": "0" * 64}, "is of other data"),
         ({"plan": []}, "cannot be shown"),
         ({"runs": [{}]}, "cannot be shown"),
-        ({"environment": {"x": math.nan}}, "NaN is no number of JSON"),
+        ({"environment": {"x": math.nan}}, "NaN is not a JSON number"),
         ({"environment": {"x": 10**400}}, "10+... is too large"),
     ):
         (folder / "results.json").write_text(json.dumps(found | change))

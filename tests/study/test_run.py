@@ -249,7 +249,7 @@ def test_parts_of_a_study_can_be_run_one_after_another(straight: Path, tmp_path:
     assert run_study(tiny(), out=folder, only=("two-heads-seed5",), resume=True) is None
     assert run_study(tiny(), out=folder, resume=True) is not None
     assert measured(folder) == measured(straight)
-    with pytest.raises(StudyError, match=r"only \(gru\) is no model or run of the plan"):
+    with pytest.raises(StudyError, match=r"only \(gru\) is not a model or run of the plan"):
         run_study(tiny(), out=tmp_path / "t", only=("gru",))
     assert not (tmp_path / "t").exists()
 

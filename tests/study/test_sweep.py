@@ -61,7 +61,7 @@ def test_a_rate_whose_loss_is_no_number_is_noted_and_not_chosen(tmp_path: Path) 
     check = record(tmp_path / "checks", "two-heads-lr1e+38")
     assert check["has_diverged"]
     assert check["validation_loss"] is None
-    says = "the loss is no finite number: this learning rate is not chosen"
+    says = "the loss is not a finite number: this learning rate is not chosen"
     assert ("two-heads-lr1e+38", says) in notes
     rates = result.content["learning_rates"]["two-heads"]
     assert rates["chosen"] == 0.05

@@ -160,7 +160,7 @@ def read_whole(path: Path, limit: int) -> bytes:
         if path.is_dir():
             raise CheckpointError(f"file ({path}) is a folder: give a file in it")
         if path.exists() and not path.is_file():
-            raise CheckpointError(f"file ({path}) is no plain file: give one")
+            raise CheckpointError(f"file ({path}) is not a regular file: give one")
         with path.open("rb") as stream:
             data = stream.read(limit + 1)
     except (OSError, ValueError) as error:
@@ -171,7 +171,7 @@ def read_whole(path: Path, limit: int) -> bytes:
             f"file ({path}) cannot be read ({reason}): check its name and folder"
         ) from error
     if len(data) > limit:
-        raise CheckpointError(f"file ({path}) has more than {limit:,} bytes: it is no such file")
+        raise CheckpointError(f"file ({path}) has more than {limit:,} bytes: give a model file")
     return data
 
 

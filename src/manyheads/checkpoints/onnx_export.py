@@ -211,11 +211,11 @@ def export_onnx(
         path: the file; one that is there is replaced.
         weights: whether the attention weights are a result too.
         opset: version of the operators, 13 to 21.
-        metadata: kept in the file, beside the model's sizes; for instance its name, the hash of
+        metadata: stored in the file with the model's sizes; for instance its name, the hash of
             the checkpoint and the licence of the weights.
 
     Raises:
-        CheckpointError: the file cannot be written, or the weights are no finite numbers.
+        CheckpointError: the file cannot be written, or the weights are not finite.
         ConfigError: another kind of model, weights of a model without heads, an unknown opset, or
             the onnx package is not installed.
     """
@@ -324,7 +324,7 @@ def _runner(path: Path) -> Callable[[Mapping[str, Tensor]], dict[str, Tensor]]:
         raise CheckpointError(f"path ({path}) cannot be read: {error.strerror or error}") from error
     except Exception as error:  # the package has no common class for its own
         reason = str(error).splitlines()[0]
-        raise CheckpointError(f"path ({path}) is no readable ONNX file: {reason}") from error
+        raise CheckpointError(f"path ({path}) is not a readable ONNX file: {reason}") from error
     names = [output.name for output in session.get_outputs()]
 
     def run(feeds: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -346,7 +346,7 @@ def _random_mask(model: AttentionLM, generator: torch.Generator) -> Tensor:
 
 @torch.no_grad()
 def _judge(model: Model, feeds: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What PyTorch gives for the same windows, where the model lies, brought to the CPU."""
+    """What PyTorch gives for the same windows, on the model's device, copied to the CPU."""
     device = model.token_embedding.weight.device
     tokens = feeds["tokens"].to(device)
     if isinstance(model, FixedWindowMLP):

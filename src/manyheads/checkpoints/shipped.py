@@ -1,6 +1,6 @@
 """The trained models that come with the package, and those in a study's folder.
 
-Which models there are, and the hash of each file, stands in `data/models.json`; a file with another
+Which models there are, and the hash of each file, is in `data/models.json`; a file with another
 hash is not used. Text is cut into words by `manyheads.data`, which this room does not know: the
 tokeniser is handed out as its JSON text.
 """
@@ -53,7 +53,7 @@ def shipped_models(folder: Path | None = None) -> tuple[str, ...]:
 def load_shipped(name: str, folder: Path | None = None) -> Shipped:
     """Read a model that comes with the package, or one at a path.
 
-    Beside a model at a path, or up to two folders above it, must lie its `tokenizer.json`; a
+    Beside a model at a path, or up to two folders above it, must be its `tokenizer.json`; a
     study's folder has it there.
 
     Args:
@@ -121,7 +121,7 @@ def _tokenizer(path: Path) -> str:
     try:
         return read_whole(path, MAX_JSON_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise CheckpointError(f"file ({path}) is no UTF-8 text: restore it") from error
+        raise CheckpointError(f"file ({path}) is not UTF-8 text: restore it") from error
 
 
 def _index(folder: Path) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _index(folder: Path) -> dict[str, Any]:
 def _place(folder: Path, name: object) -> Path:
     """A file of the folder itself, whatever the list says."""
     if not isinstance(name, str) or Path(name).name != name:
-        raise _damaged(folder, f"file ({name!r}) is no plain name")
+        raise _damaged(folder, f"file ({name!r}) is not a plain file name")
     return folder / name
 
 

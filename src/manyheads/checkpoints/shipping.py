@@ -158,7 +158,7 @@ def _files(index: Mapping[str, Any]) -> str:
 MAX_SIZES = {"attention": 3_000_000, "fixed-window-mlp": 5_000_000}
 """The most bytes that a shipped model of each kind may have."""
 ALLOWED_GAP = 1e-3
-"""How far a loss measured anew may be from the study's own, in nats; rounding gives about 1e-6."""
+"""How far a recomputed loss may be from the study's own, in nats; rounding gives about 1e-6."""
 Batches = Sequence[tuple[Tensor, Tensor]]
 """Windows and their targets, int64; batches may differ in length."""
 _COPIED = ("num_heads", "parameters", "seed", "steps", "selected_step", "tokens_seen", "seconds")

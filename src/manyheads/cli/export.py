@@ -32,7 +32,7 @@ def export(ctx: click.Context) -> None:
 @click.argument("model")
 @click.argument("out", type=FilePath())
 @click.option(
-    "--weights", "with_weights", is_flag=True, help="The attention weights are an output too."
+    "--weights", "with_weights", is_flag=True, help="Add the attention weights as an output."
 )
 @click.option(
     "--opset",
@@ -40,15 +40,15 @@ def export(ctx: click.Context) -> None:
     default=17,
     show_default=True,
     metavar="N",
-    help="Version of the ONNX operators, 13 to 21.",
+    help="Version of the ONNX operator set, 13 to 21.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def onnx(model: str, out: Path, with_weights: bool, opset: int, as_json: bool) -> None:
     r"""Write MODEL to OUT as ONNX and compare the file with PyTorch on all logits.
 
-    MODEL is a model that comes with the package, such as four-heads, or the path of a .safetensors
-    file. The comparison needs onnxruntime. The exit status is 1 if the file differs from PyTorch by
-    more than rounding.
+    MODEL is the name of a shipped model, such as four-heads, or the path of a .safetensors file.
+    The comparison needs onnxruntime. The exit status is 1 if the file differs from PyTorch by more
+    than rounding.
 
     \b
     Example:
@@ -62,7 +62,7 @@ def onnx(model: str, out: Path, with_weights: bool, opset: int, as_json: bool) -
         raise ConfigError(f"OUT ({out}) is a folder: give a file, such as {out / 'model.onnx'}")
     found = load_shipped(model)
     if out.exists() and Path(model).exists() and out.samefile(model):
-        raise ConfigError(f"OUT ({out}) is MODEL itself, which would be lost: give another file")
+        raise ConfigError(f"OUT ({out}) is the same file as MODEL: give another file")
     written = export_onnx(
         found.model, out, weights=with_weights, opset=opset, metadata=_metadata(model, found)
     )
@@ -74,7 +74,7 @@ def onnx(model: str, out: Path, with_weights: bool, opset: int, as_json: bool) -
 
 
 def _metadata(model: str, found: "Shipped") -> dict[str, str]:
-    """What the file says of itself, without a path of this computer."""
+    """Facts that the file carries, without a path of this computer."""
     from manyheads.checkpoints.shipped import shipped_models, tokenizer_sha256
 
     is_shipped = model in shipped_models()

@@ -26,8 +26,7 @@ _LONGEST_NAMED = 40
     default="four-heads",
     show_default=True,
     metavar="NAME|FILE",
-    help="A model that comes with the package (mlp, one-head, four-heads), or a .safetensors file "
-    "of a study.",
+    help="Name of a shipped model, or path of a .safetensors file of a study.",
 )
 @click.option(
     "--max-tokens",
@@ -35,7 +34,7 @@ _LONGEST_NAMED = 40
     default=100,
     show_default=True,
     metavar="N",
-    help="The most words.",
+    help="Maximum number of words to generate.",
 )
 @click.option(
     "--temperature",
@@ -43,17 +42,26 @@ _LONGEST_NAMED = 40
     default=0.8,
     show_default=True,
     metavar="X",
-    help="0 takes the best word each time; higher is bolder.",
+    help="Divides the logits before sampling; 0 takes the most probable word.",
 )
 @click.option(
-    "--top-k", type=INTEGER, metavar="K", help="Draw from the K best words; 40.", show_default=False
+    "--top-k",
+    type=INTEGER,
+    metavar="K",
+    help="Sample from the K most probable words (default 40).",
+    show_default=False,
 )
 @click.option(
-    "--seed", type=INTEGER, default=0, show_default=True, metavar="N", help="Where chance begins."
+    "--seed", type=INTEGER, default=0, show_default=True, metavar="N", help="Random seed."
 )
-@click.option("--stop", metavar="TEXT", help="End with the word that completes this text.")
-@click.option("--heads", "show_heads", is_flag=True, help="Show where each head looks.")
-@click.option("--stats", is_flag=True, help="Say how many words a second, on standard error.")
+@click.option("--stop", metavar="TEXT", help="Stop after the word that completes this text.")
+@click.option(
+    "--heads",
+    "show_heads",
+    is_flag=True,
+    help="Print the words with the largest attention weights of each head.",
+)
+@click.option("--stats", is_flag=True, help="Print words per second to standard error.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def generate(
     prompt: str,
@@ -63,10 +71,10 @@ def generate(
     as_json: bool,
     **settings: Any,  # noqa: ANN401 - what `generate` of the library checks
 ) -> None:
-    r"""Continue a story that begins with PROMPT; without one, begin a story.
+    r"""Continue a story that begins with PROMPT, or write a new story.
 
-    The same model, prompt, settings and seed give the same text. Words that the model does not know
-    are marked. Nothing is read from a network.
+    The same model, prompt, settings and seed give the same text. Unknown words are marked. No
+    network is used.
 
     \b
     Examples:
@@ -78,9 +86,7 @@ def generate(
     story.seconds_loading = time.perf_counter() - begun
     if story.unknown:
         words = _printable(", ".join(map(_shortened, story.unknown)))
-        plural = len(story.unknown) > 1
-        noun, it = ("words are", "them") if plural else ("word is", "it")
-        click.echo(f"the {noun} unknown to {name}, which sees [UNK] for {it}: {words}", err=True)
+        click.echo(f"unknown to {name}, read as [UNK]: {words}", err=True)
     try:
         _show(story, as_json=as_json, show_heads=show_heads)
     finally:
@@ -89,7 +95,7 @@ def generate(
 
 
 class _Story:
-    """A story while it is told: what it is told with, and how long that takes."""
+    """A story being generated: its model, prompt and settings, and the time it takes."""
 
     def __init__(
         self,
@@ -168,7 +174,7 @@ def _say(text: str) -> None:
 
 
 def _marked_prompt(story: _Story) -> str:
-    """The prompt as the model's words; on a terminal unknown ones are [bracketed], underlined."""
+    """The prompt as the model's words; in a terminal, unknown ones are in brackets, underlined."""
     is_terminal = sys.stdout.isatty()
     joiner, text = story.tokenizer.joiner(), ""
     for word in story.tokenizer.split(story.prompt):
@@ -182,17 +188,17 @@ def _marked_prompt(story: _Story) -> str:
 
 
 def _printable(text: str) -> str:
-    """A text without what could steer a terminal."""
+    """A text without control characters."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _shortened(word: str) -> str:
-    """A word that may fill a line, but not the whole screen."""
+    """A word, cut to a length that fits a line."""
     return word if len(word) <= _LONGEST_NAMED else f"{word[:_LONGEST_NAMED]}..."
 
 
 def _show_table(story: _Story) -> None:
-    """A line a head and word: the word's probability, and what the head looks at most."""
+    """A line per word and head: the word's probability, and the head's largest weights."""
     words, width = story.tokenizer.words, 14
     _say(f"{_marked_prompt(story)}\n")
     for step in story.steps():
@@ -205,7 +211,7 @@ def _show_table(story: _Story) -> None:
 
 
 def _strongest(row: Sequence[float], context: Sequence[str]) -> str:
-    """The words with the largest weights, in percent, counted back from the asking word."""
+    """The words with the largest weights, in percent, counted back from the last word."""
     order = sorted(range(len(row)), key=lambda place: (-row[place], -place))[:_SOURCES_SHOWN]
     return ", ".join(
         f"{context[place]}({place - len(row) + 1}) {row[place]:.0%}" for place in order
@@ -241,6 +247,6 @@ def _stats(story: _Story) -> str:
     count = story.count
     rate = count / max(story.seconds, 1e-9)
     return (
-        f"{count} tokens in {story.seconds:.3f} s, {rate:,.0f} tokens a second on one thread "
-        f"(loading took {story.seconds_loading:.2f} s and is not counted)"
+        f"{count} tokens in {story.seconds:.3f} s, {rate:,.0f} tokens per second on one thread "
+        f"(without {story.seconds_loading:.2f} s of loading)"
     )

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from manyheads.cli.types import FilePath, IntRange
+from manyheads.core.text import quoted
 
 if TYPE_CHECKING:
     from manyheads.study.plan import Plan
@@ -22,7 +23,7 @@ _COUNT = IntRange(1, 256)
 
 
 class _StudyGroup(click.Group):
-    """The study commands; the report, which draws, is loaded when it is used."""
+    """The study commands; the report, which needs matplotlib, is loaded when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name all commands, in the order of the help page."""
@@ -69,10 +70,10 @@ def plans(as_json: bool) -> None:
 
 
 def _takes(each: "Plan") -> str:
-    """What a plan needs."""
+    """Number of runs and steps of a plan, and its data."""
     runs = len(each.models) * len(each.seeds)
     checks = sum(len(model.candidates) for model in each.models if len(model.candidates) > 1)
-    data = "makes its own stories" if each.data.source == "stories" else "TinyStories"
+    data = "generated stories" if each.data.source == "stories" else "TinyStories"
     text = f"{len(each.models)} models x {len(each.seeds)} seeds = {runs} runs"
     text += f" of {each.protocol.steps:,} steps"
     if checks:
@@ -84,45 +85,64 @@ def _takes(each: "Plan") -> str:
 def _seeds(_context: click.Context, _option: click.Parameter, text: str | None) -> Any:  # noqa: ANN401 - a tuple or None
     if text is None:
         return None
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is no list of numbers: write 11,29,47") from None
+    parts = text.split(",")
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise click.BadParameter(f"{quoted(text)} is not a list of numbers: write 11,29,47")
+    return tuple(map(int, parts))
 
 
 _RUN_OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--data", type=_FILE, metavar="FILE", help="Stories; text, JSON lines, Parquet."),
-    click.option("--out", type=_FOLDER, metavar="DIR", help="The study's folder; study-PLAN."),
-    click.option("--resume", is_flag=True, help="Go on with the study in DIR."),
     click.option(
-        "--seeds", callback=_seeds, metavar="11,29", help="Other seeds: this is another plan."
+        "--data", type=_FILE, metavar="FILE", help="File of stories: text, JSON lines or Parquet."
+    ),
+    click.option(
+        "--out", type=_FOLDER, metavar="DIR", help="Folder of the study (default study-PLAN)."
+    ),
+    click.option("--resume", is_flag=True, help="Continue the study in DIR."),
+    click.option(
+        "--seeds",
+        callback=_seeds,
+        metavar="11,29",
+        help="Random seeds instead of the plan's; this makes another plan.",
     ),
     click.option(
         "--only",
         multiple=True,
         metavar="NAME",
-        help="Train this model or run only; may be repeated.",
+        help="Train only this model or run; can be repeated.",
     ),
-    click.option("--jobs", type=_COUNT, default=1, metavar="N", help="Runs at a time; 1."),
+    click.option(
+        "--jobs", type=_COUNT, default=1, metavar="N", help="Number of runs at a time (default 1)."
+    ),
     click.option(
         "--device",
         type=click.Choice(["cpu", "cuda", "mps", "auto"]),
         default="cpu",
         show_default=True,
-        help="Where to compute.",
+        help="Device to compute on.",
     ),
     click.option(
-        "--devices", type=_COUNT, default=1, metavar="N", help="Devices that share a run; 1."
+        "--devices",
+        type=_COUNT,
+        default=1,
+        metavar="N",
+        help="Number of devices that share each run (default 1).",
     ),
     click.option(
         "--precision",
         type=click.Choice(["32-true", "64-true"]),
         default="32-true",
         show_default=True,
-        help="Of the numbers.",
+        help="Floating-point precision.",
     ),
-    click.option("--threads", type=_COUNT, default=1, metavar="N", help="Of each process; 1."),
-    click.option("--tensorboard", is_flag=True, help="Write curves to DIR/tensorboard, too."),
+    click.option(
+        "--threads",
+        type=_COUNT,
+        default=1,
+        metavar="N",
+        help="Threads of each process (default 1).",
+    ),
+    click.option("--tensorboard", is_flag=True, help="Also write curves to DIR/tensorboard."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )
 
@@ -143,9 +163,9 @@ def run(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - the options above
 ) -> None:
-    r"""Run PLAN, a built-in name or a TOML file: train every model with every seed, then test once.
+    r"""Run PLAN, a built-in name or a TOML or JSON file: train all models, then test once.
 
-    Ctrl-C finishes the step, saves, and says how to go on; exit status 130.
+    Ctrl-C finishes the step, saves, and prints the command that continues; exit status 130.
 
     \b
     Examples:
@@ -166,7 +186,9 @@ def run(
             result = run_study(chosen, out=folder, report=report, **options)
     except Stopped as stopped:
         if is_first_process():
-            click.echo(f"manyheads: stopped: {stopped}; go on with: {_again(plan_name)}", err=True)
+            click.echo(
+                f"manyheads: stopped: {stopped}; continue with: {_again(plan_name)}", err=True
+            )
         raise click.exceptions.Exit(130) from stopped
     if is_first_process():
         _show(result, plan_name, folder, as_json)
@@ -174,7 +196,7 @@ def run(
 
 def _show(result: "StudyResult | None", plan_name: str, folder: Path, as_json: bool) -> None:
     if result is None:
-        click.echo(f"manyheads: the rest later: {_again(plan_name, 'only')}", err=True)
+        click.echo(f"manyheads: to train the other runs: {_again(plan_name, 'only')}", err=True)
     if as_json:
         click.echo("null" if result is None else result.to_json())
     elif result is not None:

@@ -1,4 +1,4 @@
-"""What a running study shows on standard error: bars in a terminal, plain lines elsewhere."""
+"""Progress of a running study on standard error: bars in a terminal, plain lines elsewhere."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ _CURVES = ("train_loss", "validation_loss", "learning_rate")
 
 
 class _Rate(ProgressColumn):
-    """Steps a second."""
+    """Steps per second."""
 
     def render(self, task: Task) -> Text:
         """Write the rate, once there is one."""
@@ -35,7 +35,7 @@ class _Rate(ProgressColumn):
 
 
 class _Bars:
-    """A bar a run, with rate, remaining time and the last validation loss."""
+    """A bar per run, with rate, remaining time and the last validation loss."""
 
     def __init__(self, bars: Progress) -> None:
         self.bars = bars
@@ -60,22 +60,22 @@ class _Bars:
 
 
 def _say(event: Event) -> None:
-    """Show an event as a plain line, where there is something new to know."""
+    """Print an event as a plain line, where there is anything to print."""
     line = _line(event)
     try:
         if line:
             click.echo(line, err=True)
     except OSError:
-        # A run of hours must not end because nobody can read its news any more.
+        # A run of hours must not end because its output can no longer be written.
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
 
 
 def _line(event: Event) -> str:
-    """What a plain line says of an event; nothing where it is not worth one."""
+    """The plain line of an event; empty where it has none."""
     if event.kind == "note":
         return event.says
     if event.kind == "begin":
-        return f"{event.run}: begins at step {event.step} of {event.steps}"
+        return f"{event.run}: starts at step {event.step} of {event.steps}"
     if event.kind == "validation":
         text = f"training {event.train_loss:.4f}, validation {event.validation_loss:.4f}"
         return f"{event.run}: step {event.step} of {event.steps}: {text}"
@@ -84,7 +84,7 @@ def _line(event: Event) -> str:
 
 @contextmanager
 def watching(tensorboard: Path | None) -> Iterator[Report]:
-    """Show a study's news while it runs.
+    """Show a study's progress while it runs.
 
     Args:
         tensorboard: a folder for curves, or None.

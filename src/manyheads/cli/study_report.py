@@ -14,11 +14,11 @@ from manyheads.cli.types import FilePath
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR2",
-    help="Where the files are written; DIR unless given.",
+    help="Folder for the files (default DIR).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def report(folder: Path, out: Path | None, as_json: bool) -> None:
-    r"""Report on the study in DIR: means, paired differences, figures, and what they do not show.
+    r"""Report on the study in DIR: means, paired differences, figures and limits.
 
     Writes report.html, report.md and figures/*.svg.
 

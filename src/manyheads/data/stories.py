@@ -342,7 +342,7 @@ def _words_by_form(values: tuple[int, ...]) -> dict[str, str]:
 
 
 def _text(choices: StoryChoices) -> tuple[str, list[tuple[int, _Field]]]:
-    """The text of a story, and at which of its words each field stands."""
+    """The text of a story, and the position of each field's word."""
     words = _words_by_form(choices.values)
     pieces: list[str] = []
     placed: list[tuple[int, _Field]] = []

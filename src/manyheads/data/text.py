@@ -17,7 +17,7 @@ from manyheads.core.errors import DataError
 from manyheads.core.extras import require
 
 STORY_END = "<|endoftext|>"
-"""What stands between the stories of a plain text file.
+"""The separator of stories in a plain text file.
 
 Source: the files of the data set roneneldan/TinyStories.
 """
@@ -39,7 +39,7 @@ def read_stories(path: Path | str, *, limit: int | None = None) -> list[str]:
 
     Args:
         path: the file, in UTF-8 where it is text.
-        limit: the most stories that are read, all if None; the rest of the file is not looked at.
+        limit: maximum number of stories; all if None. The rest of the file is not read.
 
     Raises:
         DataError: the file is missing, damaged, of another kind, or without a story.
@@ -143,7 +143,7 @@ def _json_of(path: Path, number: int, line: str) -> Any:  # noqa: ANN401 - free 
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"data ({path}) must have one JSON object a line, and line {number} is none "
-            f"({str(error).split(': line')[0]}): mend or remove that line"
+            f"({str(error).split(': line')[0]}): fix or remove that line"
         ) from error
 
 
@@ -157,7 +157,7 @@ def _story_of(path: Path, number: int, row: Any) -> str:  # noqa: ANN401 - free 
     if any("\ud800" <= character <= "\udfff" for character in story):
         raise DataError(
             f"data ({path}) must hold whole characters, and line {number} holds half of one "
-            "(a lone surrogate): mend or remove that line"
+            "(a lone surrogate): fix or remove that line"
         )
     return story
 
@@ -182,7 +182,8 @@ def _parquet_stories(path: Path) -> Iterator[str]:
                     yield story
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"data ({path}) is no whole Parquet file ({str(error).splitlines()[0]}): fetch it again"
+            f"data ({path}) is not a complete Parquet file ({str(error).splitlines()[0]}): "
+            "fetch it again"
         ) from error
 
 
@@ -200,7 +201,7 @@ REVISION = "f54c09fd23315a6f9c86f9dc80f725de7d8f9c64"
 LICENCE = "CDLA-Sharing-1.0"
 NOTICE = (
     f"TinyStories by Ronen Eldan and Yuanzhi Li (arXiv:2305.07759), data set {REPOSITORY}, "
-    f"licence {LICENCE}: whoever passes the data on does so under the same licence"
+    f"licence {LICENCE}: redistribution needs the same licence"
 )
 
 _WITHOUT = "give a file with --data FILE, or run the plan smoke, which makes its own stories"
@@ -242,7 +243,7 @@ def download_tinystories(
 
     Args:
         part: "validation" (19 MB, about 22,000 stories) or "train" (1.9 GB, about 2.1 million).
-        tell: is given the lines that a user should read: the source and its licence.
+        tell: called with the source and its licence.
 
     Returns:
         the file's place in the cache, for `read_stories`.
@@ -261,7 +262,7 @@ def fetch(file: HubFile, *, tell: Callable[[str], object]) -> Path:
 
     Args:
         file: which one.
-        tell: is given the source and the licence.
+        tell: called with the source and the licence.
 
     Raises:
         DataError: as for `download_tinystories`.

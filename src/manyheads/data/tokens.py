@@ -28,7 +28,7 @@ class WordTokenizer:
     """Lower-case words, numbers and punctuation marks as numbers, and back.
 
     A word is a run of letters, with apostrophes inside ("don't"); a number is a run of digits;
-    everything else that is no space is a piece of its own. Curly quotes become straight ones.
+    every other character except spaces is a piece of its own. Curly quotes become straight ones.
     Ids 0 to 3 are `[PAD]`, `[BOS]`, `[EOS]` and `[UNK]`; then words by falling count.
 
     Args:
@@ -85,7 +85,7 @@ class WordTokenizer:
         """Read a tokeniser from the JSON of the `tokenizers` library.
 
         Raises:
-            DataError: the text is no such JSON.
+            DataError: the text is not such JSON.
         """
         from tokenizers import Tokenizer
 
@@ -94,7 +94,7 @@ class WordTokenizer:
         except DataError:
             raise
         except Exception as error:  # the library raises bare Exception
-            raise DataError(f"tokenizer ({error}) cannot be read: write it anew") from error
+            raise DataError(f"tokenizer ({error}) cannot be read: write it again") from error
 
     @classmethod
     def load(cls, path: Path | str) -> "WordTokenizer":

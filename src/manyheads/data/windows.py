@@ -86,7 +86,7 @@ class Choices(Protocol):
 
 
 class SealedSplit:
-    """A split that nobody can look into before all choices are frozen.
+    """A split that cannot be read before all choices are frozen.
 
     Args:
         split: what is sealed.
@@ -125,7 +125,7 @@ class Corpus:
     validation: Split
     """What choices are made with."""
     test: SealedSplit
-    """What is looked at once, at the end."""
+    """Read once, at the end."""
     tokenizer: WordTokenizer
     """Words to ids."""
     sha256: str
@@ -191,7 +191,7 @@ class TrainingOrder:
     """The batches of a training run; the same step always gives the same batch.
 
     In each epoch every story is cut into blocks of neighbouring targets, beginning at an offset
-    drawn anew, and the blocks are shuffled. A batch may reach into the next epoch.
+    drawn again, and the blocks are shuffled. A batch may reach into the next epoch.
 
     Args:
         split: the training split.
@@ -200,7 +200,7 @@ class TrainingOrder:
         seed: what the order is drawn from, 0 to 4095; equal for all models of a paired comparison.
 
     Raises:
-        DataError: batch_targets is no multiple of targets_per_window, or a seed out of range.
+        DataError: batch_targets is not a multiple of targets_per_window, or a seed out of range.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ def fixed_slice(split: Split, count: int, *, seed: int) -> Int64[Tensor, " N"]:
     """Draw the same targets of a split each time, at most `count`, in rising order.
 
     Args:
-        split: where the targets stand.
+        split: the split of the targets.
         count: how many are wanted.
         seed: what they are drawn from.
 

@@ -268,7 +268,7 @@ class Story:
     ) -> None:
         if not 1 <= max_tokens <= MAX_TOKENS:
             raise ConfigError(
-                f"max_tokens ({max_tokens}) must lie between 1 and {MAX_TOKENS:,}: use another"
+                f"max_tokens ({max_tokens}) must be between 1 and {MAX_TOKENS:,}: use another"
             )
         if stop is not None and not stop.strip():
             raise ConfigError(f"stop ({stop!r}) must hold some text: leave it out to go on")

@@ -235,7 +235,7 @@ class TinyGPT(nn.Module):
     ) -> Result:
         """Logits of the next token after every position.
 
-        Positions are counted from the first token that is no padding, so that padding on either
+        Positions are counted from the first token that is not padding, so that padding on either
         side changes nothing. Logits after padding mean nothing.
 
         Args:
@@ -340,7 +340,7 @@ def _check_tokens(tokens: Tensor, past: int, context: int) -> None:
 
 
 def _places(tokens: Tensor, padding: Tensor | None, past: int) -> Tensor:
-    """Position of each token, (T) or (B, T), counted from the first that is no padding."""
+    """Position of each token, (T) or (B, T), counted from the first that is not padding."""
     total = past + tokens.shape[1]
     if padding is None:
         return torch.arange(past, total, device=tokens.device)

@@ -31,7 +31,7 @@ class PCG32:
         stream: which sequence, from 0 to 2**63 - 1 (`initseq` of the reference).
 
     Raises:
-        ConfigError: seed or stream is no whole number of that size.
+        ConfigError: seed or stream is not a whole number of that size.
 
     Source: O'Neill 2014, "PCG: A Family of Simple Fast Space-Efficient Statistically Good
         Algorithms for Random Number Generation", section 6.3; `pcg32_srandom_r` and
@@ -62,11 +62,11 @@ class PCG32:
 
 def _check(name: str, value: int, bits: int) -> None:
     if isinstance(value, bool) or not 0 <= value < 1 << bits:
-        raise ConfigError(f"{name} ({value}) must lie between 0 and 2**{bits} - 1: use another")
+        raise ConfigError(f"{name} ({value}) must be between 0 and 2**{bits} - 1: use another")
 
 
 NEVER_CHOSEN = (PAD_ID, BOS_ID, UNK_ID)
-"""Words that no story goes on with; the end of the story can be chosen, as any word can."""
+"""Words that are never generated; the end of a story can be, like any word."""
 DEFAULT_TOP_K = 40
 
 
@@ -124,7 +124,7 @@ def choose_word(
         logits: (V,), one a word.
         sampling: how to choose.
         draws: where the number comes from.
-        vocab_size: ids from this on are no words; V unless given.
+        vocab_size: ids from this one on are not words; V unless given.
 
     Returns:
         the id of the word.

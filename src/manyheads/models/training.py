@@ -49,7 +49,7 @@ class Trainable:
             seed: what start values are drawn from; torch's global generator is left as it was.
             embedding_scale: factor of the embeddings' start values, which torch draws from N(0, 1).
             output_bias: (V,), start value of the vocabulary bias; as torch draws it unless given.
-            device: where the numbers lie.
+            device: device of the parameters.
             dtype: float32 or float64.
 
         Raises:
@@ -110,7 +110,7 @@ def _parts(flat: Tensor, model: nn.Module) -> list[Tensor]:
 
 
 def _built(config: ModelConfig, seed: int, dtype: torch.dtype) -> nn.Module:
-    """Each layer draws from a seed of its own, so that no layer's size moves another's numbers."""
+    """Each layer has its own random seed, so its values do not depend on other layers' sizes."""
     torch.manual_seed(seed)
     model = build_model(config)
     for index, name in enumerate(

@@ -127,7 +127,7 @@ def read_study(folder: Path) -> ReportData:
     """
     path = folder / FILE
     if not folder.is_dir():
-        raise StudyError(f"folder ({folder}) is not there: name the folder of a study")
+        raise StudyError(f"folder ({folder}) does not exist: name the folder of a study")
     if not path.is_file():
         raise StudyError(
             f"folder ({folder}) has no {FILE}: finish the study there with "

@@ -33,7 +33,7 @@ class StudyReport:
         """Write the pages and figures, each whole or not at all.
 
         Args:
-            out: a folder; it is made where it is not there.
+            out: a folder; it is created if it does not exist.
 
         Returns:
             what was written: `report.html`, `report.md`, and the figures of the latter.

@@ -22,7 +22,7 @@ def corpus_for(
     Args:
         plan: whose data and tokeniser are wanted.
         data: a file of stories that takes the place of the plan's source.
-        tell: hears what is fetched from where, and its licence.
+        tell: called with the source and licence of a download.
 
     Raises:
         DataError: the file cannot be read or the stories are too few.
@@ -75,7 +75,7 @@ def mean_loss(
 
     Args:
         trainable: the model.
-        split: where the targets stand.
+        split: the split of the targets.
         positions: (N,), places of the targets.
         crew: the processes that share them.
     """

@@ -20,7 +20,7 @@ _MAX_DIGITS = 40
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Put a file in place at once: whoever is killed meanwhile leaves the earlier one.
+    """Put a file in place at once: a killed process leaves the earlier one.
 
     Args:
         path: where it shall be; its folder is there.
@@ -33,8 +33,8 @@ def write_bytes(path: Path, data: bytes) -> None:
         write_whole(path, data)
     except OSError as error:
         raise StudyError(
-            f"file ({path}) cannot be written ({reason_of(error)}): what was saved before "
-            "is unharmed; make room there and try again (a run goes on with --resume)"
+            f"file ({path}) cannot be written ({reason_of(error)}): files saved before "
+            "are intact; free some space and try again, with --resume for a run"
         ) from error
 
 
@@ -70,7 +70,7 @@ def _whole(digits: str) -> int:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def file_sha256(path: Path) -> str:
@@ -108,7 +108,7 @@ def lock(folder: Path, patience: float = 5.0) -> Iterator[None]:
     """Hold a folder as the only process; the system frees it however the process ends.
 
     Args:
-        folder: made where it is not there.
+        folder: created if it does not exist.
         patience: seconds to wait for another process, which may be about to end.
 
     Raises:
@@ -206,7 +206,7 @@ class Folder:
         wrong = _wrong(record, run, self.data_sha256)
         if wrong is not None:
             raise StudyError(
-                f"file ({path}) {wrong}: restore it, or delete it to train that run anew"
+                f"file ({path}) {wrong}: restore it, or delete it to train that run again"
             )
         return record
 
@@ -245,7 +245,7 @@ class Folder:
         if not finite:
             rates = ", ".join(f"{entry['learning_rate']:g}" for entry in losses)
             raise StudyError(
-                f"learning rates ({rates}) all led to a loss that is no finite number: "
+                f"learning rates ({rates}) all led to a loss that is not a finite number: "
                 "begin in another folder with lower ones"
             )
         return min(finite, key=lambda entry: entry["validation_loss"])
@@ -256,7 +256,7 @@ class Folder:
             if run.model == model:
                 record = self.record(run)
                 if record is None:
-                    raise StudyError(f"check ({run.name}) is not done: go on with --resume")
+                    raise StudyError(f"check ({run.name}) is not done: continue with --resume")
                 rate, loss = record["learning_rate"], record["validation_loss"]
                 losses.append({"learning_rate": rate, "validation_loss": loss})
         return losses
@@ -295,7 +295,7 @@ def create_folder(path: Path, plan: Plan, tokenizer: str, facts: Mapping[str, An
         path: a folder that is empty or not there yet.
         plan: what shall be done.
         tokenizer: its JSON text.
-        facts: what `study.json` holds beside the plan.
+        facts: what `study.json` holds in addition to the plan.
 
     Raises:
         StudyError: the folder holds something, or cannot be written.

@@ -117,7 +117,7 @@ def _told(name: str, default: int, least: int = 1) -> int:
     """A number that a launcher has put into the environment.
 
     Raises:
-        StudyError: it is no such number.
+        StudyError: it is not such a number.
     """
     text = os.environ.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) < 8 and int(text) >= least):

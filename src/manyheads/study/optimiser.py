@@ -33,7 +33,7 @@ def learning_rate_at(step: int, steps: int, protocol: Protocol, peak: float) -> 
 
 
 class DivergedError(StudyError):
-    """A loss or a gradient that is no finite number."""
+    """A loss or a gradient that is not a finite number."""
 
 
 class FlatAdamW:
@@ -80,8 +80,8 @@ class FlatAdamW:
         norm = float(torch.linalg.vector_norm(grad))
         if not math.isfinite(norm):
             raise DivergedError(
-                f"gradient norm ({norm}) is no finite number: lower learning_rate, and resume from "
-                "the last state"
+                f"gradient norm ({norm}) is not a finite number: lower learning_rate, and resume "
+                "from the last state"
             )
         if norm > self._clip:
             grad.mul_(self._clip / (norm + 1e-6))  # as torch.nn.utils.clip_grad_norm_
@@ -106,7 +106,7 @@ class FlatAdamW:
         shapes = {name: tuple(value.shape) for name, value in state.items()}
         expected = {"step": (), **dict.fromkeys(("exp_avg", "exp_avg_sq"), self._shape)}
         if shapes != expected:
-            raise StudyError(f"optimiser state ({shapes}) must be {expected}: start the run anew")
+            raise StudyError(f"optimiser state ({shapes}) must be {expected}: restart the run")
         self._adamw.state[self._parameter] = {name: value.clone() for name, value in state.items()}
 
     @property

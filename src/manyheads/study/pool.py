@@ -26,7 +26,7 @@ SECONDS_TO_END = 60.0
 
 
 class _Workers:
-    """The processes that share one run at a time; the first of them tells the news."""
+    """The processes that share one run at a time; the first of them sends events."""
 
     def __init__(self, machine: Machine, folder: Path, data: Path | None) -> None:
         alone = replace(machine, jobs=1)
@@ -96,20 +96,20 @@ class _Workers:
             return f"run {run.name} was not begun"
         raise StudyError(
             f"run {run.name}: its process ended with status {status} ({self._last_words()}): "
-            "go on with --resume; what was saved before is unharmed"
+            "continue with --resume; files saved before are intact"
         )
 
     def _last_words(self) -> str:
         self.errors.seek(0)
         lines = self.errors.read().decode("utf-8", "replace").split("\n")
         said = [line.strip() for line in lines if line.strip()]
-        return said[-1][:300] if said else "it said nothing"
+        return said[-1][:300] if said else "no message"
 
     def end(self, is_broken: bool) -> None:
         """Let the members end; kill what does not."""
         self.tell("stop" if is_broken else "end")
         news = _pipe(self.members[0].stdout)
-        # Nobody reads it any more, and a worker must not wait until somebody does.
+        # Nothing reads it any more, and a worker must not wait for a reader.
         drain = threading.Thread(target=news.read)
         drain.start()
         for member in self.members:
@@ -156,8 +156,8 @@ def train_in_workers(
         data: the file of stories, which each process reads itself.
 
     Raises:
-        Stopped: somebody asked for a stop; every state is saved.
-        StudyError: a run cannot go on; the others were stopped and saved.
+        Stopped: a stop was requested; every state is saved.
+        StudyError: a run cannot continue; the others were stopped and saved.
     """
     pool = _Pool(todo, machine, site, data)
     threads = [threading.Thread(target=pool.serve) for _ in range(min(machine.jobs, len(todo)))]
@@ -217,7 +217,7 @@ class _Pool:
             self.stop()
 
     def _feed(self, workers: _Workers) -> bool:
-        """Train what waits, and tell whether it ended early."""
+        """Train the waiting runs, and return whether that ended early."""
         while not self.is_stopped:
             try:
                 run = self.waiting.get_nowait()

@@ -98,7 +98,7 @@ def read_results(path: Path) -> StudyResult:
     content = read_json(file)
     missing = [name for name in _NEEDED if name not in content]
     if missing:
-        raise StudyError(f"file ({file}) lacks {', '.join(missing)}: it is no study's result")
+        raise StudyError(f"file ({file}) lacks {', '.join(missing)}: give a study's results")
     result = StudyResult(path=path, content=content)
     try:
         str(result), result.to_json()

@@ -59,7 +59,7 @@ def runs_wanted(folder: Folder, only: Sequence[str]) -> tuple[RunKey, ...]:
     for name in only:
         if not any(name in (run.model, run.name) for run in runs):
             known = ", ".join(dict.fromkeys(run.model for run in runs))
-            raise StudyError(f"only ({name}) is no model or run of the plan: use one of {known}")
+            raise StudyError(f"only ({name}) is not a model or run of the plan: use one of {known}")
     return tuple(run for run in runs if not only or {run.model, run.name} & set(only))
 
 
@@ -71,8 +71,8 @@ def train_all(order: Order) -> tuple[RunKey, ...]:
         another process holds them.
 
     Raises:
-        Stopped: somebody asked for a stop; every state is saved.
-        StudyError: a run cannot go on.
+        Stopped: a stop was requested; every state is saved.
+        StudyError: a run cannot continue.
     """
     folder = order.site.folder
     wanted = runs_wanted(folder, order.only)
@@ -95,8 +95,8 @@ def train_here(run: RunKey, site: Site) -> None:
     """Train one run in this process, unless another one holds or has done it.
 
     Raises:
-        Stopped: somebody asked for a stop.
-        StudyError: the run cannot go on.
+        Stopped: a stop was requested.
+        StudyError: the run cannot continue.
     """
     if not site.crew.is_first:
         if site.crew.agreed(None):
@@ -127,7 +127,7 @@ def run_study(
     report: Report = nothing,
     **machine: Any,  # noqa: ANN401 - fields of Machine, which checks them
 ) -> StudyResult | None:
-    """Run a study, or go on with one.
+    """Run a study, or continue one.
 
     The plan is written and hashed before the first step. The test split stays sealed until every
     run of the plan is done and all choices are frozen. Ctrl-C finishes the step and saves.
@@ -138,7 +138,7 @@ def run_study(
         data: a file of stories that takes the place of the plan's own source.
         seeds: other seeds than the plan's; they make it another plan.
         only: models or runs to train; others are left for another time or process.
-        resume: go on with the study in `out`.
+        resume: continue the study in `out`.
         report: told of what happens.
         machine: `device`, `devices`, `precision`, `jobs`, `threads`, as in `Machine`.
 
@@ -149,7 +149,7 @@ def run_study(
         MissingExtraError: the extra `study` is not installed.
         PlanError: no such plan, or not the one that `out` was begun with.
         DataError: the stories cannot be read.
-        StudyError: the study cannot begin or go on; earlier results are unharmed.
+        StudyError: the study cannot start or continue; earlier results are intact.
         Stopped: Ctrl-C; everything is saved.
     """
     require("study", "scipy", purpose="a study")

@@ -28,17 +28,17 @@ class FrozenChoices:
     """
 
     folder: Folder
-    """The study's folder, in which `choices.json` and all weights files lie."""
+    """The study's folder, with `choices.json` and all weights files."""
     digest: str
     """Hash of the choices as they were frozen, in hexadecimal digits."""
 
     @property
     def content(self) -> Mapping[str, Any]:
-        """The choices as they stand on disk."""
+        """The choices as they are on disk."""
         return read_json(self.folder.path / _FILE)
 
     def require_frozen(self, data_sha256: str) -> None:
-        """Raise unless all runs are done and every choice lies on disk, unchanged.
+        """Raise unless all runs are done and every choice is on disk, unchanged.
 
         Args:
             data_sha256: hash of the stories whose test split is asked for.
@@ -93,7 +93,7 @@ def freeze_choices(folder: Folder) -> FrozenChoices:
 def _choice(folder: Folder, run: RunKey) -> dict[str, Any]:
     record = folder.record(run)
     if record is None:
-        raise StudyError(f"run ({run.name}) is not done: go on with --resume")
+        raise StudyError(f"run ({run.name}) is not done: continue with --resume")
     return {
         "learning_rate": record["learning_rate"],
         "selected_step": record["selected_step"],
@@ -124,7 +124,7 @@ def finish(site: Site) -> dict[str, Any]:
 
     Raises:
         StudyError: a run is not done, or a file is not what it was when it was chosen.
-        Stopped: somebody asked for a stop; the test is made again from its beginning.
+        Stopped: a stop was requested; the test starts again from its beginning.
     """
     folder = site.folder
     choices = freeze_choices(folder)
@@ -151,7 +151,7 @@ def _tested(run: RunKey, site: Site, split: Split) -> dict[str, Any]:
         raise Stopped("all runs are trained; the test is not done")
     record = site.folder.record(run)
     if record is None:
-        raise StudyError(f"run ({run.name}) is not done: go on with --resume")
+        raise StudyError(f"run ({run.name}) is not done: continue with --resume")
     path = site.folder.best(run)
     tensors, _ = load_tensors(path)
     trainable = fresh_model(site, run)
@@ -162,7 +162,7 @@ def _tested(run: RunKey, site: Site, split: Split) -> dict[str, Any]:
     loss = mean_loss(trainable, split, split.positions, site.crew)
     site.report(Event(run=run.name, kind="test", step=record["steps"], steps=record["steps"]))
     if not math.isfinite(loss):
-        raise StudyError(f"run {run.name}: test loss ({loss}) is no finite number: train it anew")
+        raise StudyError(f"run {run.name}: test loss ({loss}) is not finite: train it again")
     found = record | {"test_loss": loss, "test_perplexity": math.exp(loss)}
     return {name: found[name] for name in (*_MEASURED, "heads") if name in found}
 

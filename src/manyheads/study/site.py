@@ -41,11 +41,11 @@ Report = Callable[[Event], None]
 
 
 def nothing(event: Event) -> None:
-    """Report to nobody."""
+    """A report that does nothing."""
 
 
 class Stopped(KeyboardInterrupt):
-    """A study was asked to stop, and has saved everything; `str` tells how to go on."""
+    """A study was asked to stop and has saved everything; `str` says how to continue."""
 
 
 class StopSign:
@@ -60,7 +60,7 @@ class StopSign:
 
     @property
     def is_asked(self) -> bool:
-        """Whether somebody has asked."""
+        """Whether a stop was requested."""
         return self._asked.is_set()
 
 

@@ -109,4 +109,4 @@ def _sorted(data: bytes) -> bytes:
     return len(header).to_bytes(8, "little") + header + data[8 + size :]
 
 
-_ADVICE = "restore it, or delete it to begin that run anew; other runs are unharmed"
+_ADVICE = "restore it, or delete it to restart that run; other runs are intact"

@@ -66,7 +66,7 @@ def paired_differences(
         is None.
 
     Raises:
-        StudyError: a comparison is no pair, or names a model that has no run.
+        StudyError: a comparison is not a pair, or names a model that has no run.
 
     Source: Efron 1987, Better Bootstrap Confidence Intervals, J. Am. Stat. Assoc. 82 (BCa).
     """
@@ -197,7 +197,7 @@ def _resampled(
     from scipy.stats import bootstrap
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is seen in an interval that is no number
+        warnings.simplefilter("ignore")  # what they say is seen in an interval that is not a number
         found = bootstrap(
             (np.array(differences),),
             np.mean,

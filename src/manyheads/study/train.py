@@ -106,7 +106,7 @@ class Training:
             the run's record.
 
         Raises:
-            Stopped: somebody asked for a stop; the state is saved.
+            Stopped: a stop was requested; the state is saved.
             DivergedError: a loss is no number; a check of a learning rate notes it and is done.
             StudyError: a file cannot be read or written.
         """
@@ -135,7 +135,7 @@ class Training:
                 raise Stopped(f"run {self.run.name} is saved at step {step} of {self.steps}")
 
     def _step(self) -> bool:
-        """Take a step, and tell whether to stop after it."""
+        """Take a step, and return whether to stop after it."""
         step, crew, held = self.progress.step, self.site.crew, self.trainable
         tokens, targets = self.order.batch(step)
         num_targets = int((targets != 0).sum())
@@ -166,12 +166,12 @@ class Training:
     def _update(self, grad: Tensor, rate: float, loss: float) -> None:
         try:
             if not math.isfinite(loss):
-                raise DivergedError("the loss is no finite number: lower the learning rate")
+                raise DivergedError("the loss is not a finite number: lower the learning rate")
             self.optimiser.step(grad, rate)
         except DivergedError as error:
             raise DivergedError(
                 f"run {self.run.name}, step {self.progress.step + 1}: loss ({loss}), learning rate "
-                f"({rate:g}): {error}; what was saved before is unharmed"
+                f"({rate:g}): {error}; files saved before are intact"
             ) from error
 
     def _validate(self) -> None:
@@ -179,8 +179,8 @@ class Training:
         now = self.progress
         if not math.isfinite(loss):
             raise DivergedError(
-                f"run {self.run.name}, step {now.step}: validation loss ({loss}) is no finite "
-                "number: lower the learning rate; what was saved before is unharmed"
+                f"run {self.run.name}, step {now.step}: validation loss ({loss}) is not a "
+                "finite number: lower the learning rate; files saved before are intact"
             )
         last = learning_rate_at(now.step - 1, self.steps, self.protocol, self.peak)
         numbers = {
@@ -244,14 +244,14 @@ class Training:
             if facts.get(name) != value:
                 raise StudyError(
                     f"file ({path}) has another {name} ({facts.get(name)}, expected {value}): "
-                    "delete it to begin that run anew"
+                    "delete it to restart that run"
                 )
         flat = tensors.pop("flat", torch.empty(0))
         if flat.shape != self.trainable.flat.shape or flat.dtype != self.trainable.flat.dtype:
             raise StudyError(
                 f"file ({path}) holds {flat.numel()} parameters of {flat.dtype}, expected "
                 f"{self.trainable.flat.numel()} of {self.trainable.flat.dtype}: use the same "
-                "precision, or delete it to begin that run anew"
+                "precision, or delete it to restart that run"
             )
         self.trainable.flat.copy_(flat)
         moments = {name.removeprefix("optimiser."): t for name, t in tensors.items()}
@@ -286,7 +286,7 @@ class Training:
             self.site.folder.write_record(self.run, found)
         self.site.crew.wait()
         if has_diverged:
-            says = "the loss is no finite number: this learning rate is not chosen"
+            says = "the loss is not a finite number: this learning rate is not chosen"
             self.site.report(Event(run=self.run.name, kind="note", says=says))
         self._tell("done")
         return record

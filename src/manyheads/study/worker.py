@@ -28,7 +28,7 @@ from manyheads.study.site import Event, Site, Stopped, StopSign
 def main() -> int:
     """Work until there is nothing left to do; every error is told to the parent."""
     news = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever libraries print must not stand among the news
+    os.dup2(2, 1)  # what libraries print must not mix with the events
     sign = StopSign()
     try:
         _work(json.loads(sys.argv[1]), news, sign)
@@ -88,7 +88,7 @@ def _commands(sign: StopSign) -> "queue.Queue[dict[str, Any] | None]":
 
 
 def _send(news: TextIO, message: dict[str, Any]) -> None:
-    """Tell the parent; where it has gone, nobody listens."""
+    """Send a message to the parent, if it is still there."""
     with suppress(OSError):
         news.write(json.dumps(message) + "\n")
         news.flush()

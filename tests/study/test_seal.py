@@ -48,7 +48,7 @@ def test_frozen_choices_open_the_test_split(trained: Folder, corpus: Corpus) -> 
 
 def test_choices_cannot_be_frozen_while_a_run_is_missing(trained: Folder) -> None:
     (trained.place(trained.runs()[2]) / "run.json").unlink()
-    with pytest.raises(StudyError, match=r"run \(mlp-seed5\) is not done: go on with --resume"):
+    with pytest.raises(StudyError, match=r"run \(mlp-seed5\) is not done: continue with --resume"):
         freeze_choices(trained)
     assert not (trained.path / "choices.json").exists()
 
@@ -149,4 +149,4 @@ def test_a_sealed_split_tells_its_name_and_counts_alone(corpus: Corpus) -> None:
 
 def test_one_place_in_the_package_opens_the_test_split() -> None:
     places = [path.name for path in python_files("src") if "test.open(" in path.read_text()]
-    assert places == ["finish.py"]
+    assert places == ["seal.py"]
