@@ -1,17 +1,18 @@
-# Two commands matter: `make run` and `make test`. Both set everything up in .venv first, once.
-# PYTHON=/path/to/python3 and TORCH=torch==X.Y.Z choose the interpreter and torch (docs/install.md).
+# The two main commands are `make run` and `make test`. Each sets up .venv first, once.
+# PYTHON=/path/to/python3 and TORCH=torch==X.Y.Z choose Python and torch (docs/install.md).
 .DEFAULT_GOAL := help
-.PHONY: help install run test page wheel lint format clean
+.PHONY: help install run test page wheel docs lint format clean
 
 help:
-	@echo "make run      set up, run the lab, build the page and show it"
+	@echo "make run      set up, run the lab, build the page and open it"
 	@echo "make test     set up, with a browser, and run every check"
-	@echo "make install  set up only: afterwards .venv/bin/manyheads is the command"
+	@echo "make install  set up only; the command is then .venv/bin/manyheads"
 	@echo "make page     build the page into src/manyheads/web/static"
+	@echo "make docs     build the documentation into dist/docs"
 	@echo "make wheel    build the page and dist/manyheads-*.whl"
-	@echo "make lint     formatting, lint, types and import contracts only"
-	@echo "make format   put the sources into the standard format"
-	@echo "make clean    remove everything that these commands made"
+	@echo "make lint     check formatting, lint, types and import contracts only"
+	@echo "make format   format the sources"
+	@echo "make clean    delete everything that these commands made"
 
 install:
 	@scripts/setup run
@@ -33,6 +34,11 @@ wheel: install page
 	@.venv/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
+docs:
+	@scripts/setup test
+	@.venv/bin/zensical build --strict
+	@echo "The documentation: $(CURDIR)/dist/docs/index.html"
+
 lint:
 	@scripts/setup test
 	@scripts/check --lint
@@ -45,6 +51,6 @@ format:
 	@cd web && PATH="$$PWD/../.venv/bin:$$PATH" node_modules/.bin/biome check --write .
 
 clean:
-	rm -rf .venv dist build .coverage .ruff_cache .mypy_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .cache dist build .coverage .ruff_cache .mypy_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -rf web/node_modules web/dist web/src/generated src/manyheads/web/static
 	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

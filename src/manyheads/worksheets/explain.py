@@ -127,7 +127,7 @@ class Explainer:
         """Explain one number, down to the given ones.
 
         Args:
-            quantity: its name, such as "river.output[9][0]".
+            quantity: its name, such as `river.output[9][0]`.
             depth: how many layers to give: 1 is the number itself; None gives all.
 
         Raises:

@@ -55,7 +55,7 @@ class Worksheet(Sheet):
         """Show the arithmetic behind one number, down to the given ones.
 
         Args:
-            quantity: such as "river.output[9][0]", counted from 0; the sentence may be left out
+            quantity: such as `river.output[9][0]`, counted from 0; the sentence may be left out
                 where there is only one.
             depth: how many layers of reasons to give; None gives all.
 
@@ -68,7 +68,7 @@ class Worksheet(Sheet):
         """Change given numbers and return a new worksheet; this one stays as it is.
 
         Args:
-            changes: places such as "heads.0.W_Q[3][1]", counted from 0, and new numbers, such as
+            changes: places such as `heads.0.W_Q[3][1]`, counted from 0, and new numbers, such as
                 0.5, "1/2" or "ln(2)"; flags take true or false; `scale` may be set where absent.
 
         Raises:
