@@ -4,7 +4,7 @@ import torch
 
 from manyheads.attention.module import MultiHeadAttention
 from manyheads.core.compare import check_close
-from manyheads.layouts.equivalents import fill_biases, fill_input_biases, repeat_kv_heads
+from manyheads.layouts.limits import fill_biases, fill_input_biases, repeat_kv_heads
 from tests.layouts.random_heads import random_heads
 
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 
 from manyheads.core.errors import LayoutError
-from manyheads.layouts.foreign import JoinedWeights
-from manyheads.layouts.interleaved import heads_from_interleaved_rows, interleaved_rows_from_heads
+from manyheads.layouts.arrangements import heads_from_interleaved_rows, interleaved_rows_from_heads
+from manyheads.layouts.blocks import JoinedWeights
 from tests.layouts.random_heads import random_heads, sizes_to_join
 
 

@@ -7,13 +7,13 @@ import torch
 from hypothesis import given
 
 from manyheads.core.errors import LayoutError
-from manyheads.layouts.foreign import SeparateWeights
-from manyheads.layouts.separate import (
+from manyheads.layouts.arrangements import (
     heads_from_separate_columns,
     heads_from_separate_rows,
     separate_columns_from_heads,
     separate_rows_from_heads,
 )
+from manyheads.layouts.blocks import SeparateWeights
 from tests.layouts.random_heads import any_sizes, random_heads
 
 ROWS = {

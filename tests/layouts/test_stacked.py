@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from manyheads.core.errors import LayoutError
 from manyheads.core.weights import HeadWeights
-from manyheads.layouts.foreign import JoinedWeights
-from manyheads.layouts.stacked import (
+from manyheads.layouts.arrangements import (
     heads_from_stacked_columns,
     heads_from_stacked_rows,
     stacked_columns_from_heads,
     stacked_rows_from_heads,
 )
+from manyheads.layouts.blocks import JoinedWeights
 from tests.layouts.random_heads import random_heads, sizes_to_join
 
 ORDERS = ["".join(order) for order in itertools.permutations("qkv")]

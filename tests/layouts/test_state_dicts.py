@@ -1,5 +1,8 @@
 """State dicts of well-known modules: their own definition and our layer give the same numbers."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,8 +12,12 @@ from manyheads.core.compare import check_close
 from manyheads.core.config import LinearBias, Positions, Rotary
 from manyheads.core.errors import LayoutError
 from manyheads.core.weights import HeadWeights
-from manyheads.layouts.state_dicts import heads_from_state_dict, state_dict_from_heads
-from manyheads.layouts.state_layouts import STATE_LAYOUTS
+from manyheads.layouts.state_dicts import (
+    STATE_LAYOUTS,
+    heads_from_state_dict,
+    state_dict_from_heads,
+)
+from tests.factories import annotations_unchecked
 from tests.layouts.published import (
     BloomAttention,
     FalconAttention,
@@ -132,6 +139,34 @@ def test_a_prefix_that_nothing_has_is_named() -> None:
     state = state_dict_from_heads(plain_heads(), layout="llama", prefix="h.10")
     with pytest.raises(LayoutError, match=r"lacks h\.1\.k_proj\.weight, h\.1\.o_proj\.weight"):
         heads_from_state_dict(state, layout="llama", num_heads=3, prefix="h.1")
+
+
+@pytest.mark.parametrize("wrapper", ["module.", "_orig_mod.", "_orig_mod.module."])
+def test_names_with_a_wrapper_in_front_are_recognised(wrapper: str) -> None:
+    state: dict[str, Tensor] = {}
+    for h in ("h.0", "h.1"):
+        state |= state_dict_from_heads(plain_heads(), layout="gpt2", prefix=f"{wrapper}{h}")
+    with pytest.raises(LayoutError, match=rf'lacks .*: use prefix "{wrapper}h.1"$'):
+        heads_from_state_dict(state, layout="gpt2", num_heads=3, prefix="h.1")
+    with pytest.raises(LayoutError, match=rf': use prefix "{wrapper}h.0" or "{wrapper}h.1"$'):
+        heads_from_state_dict(state, layout="gpt2", num_heads=3)
+    heads_from_state_dict(state, layout="gpt2", num_heads=3, prefix=f"{wrapper}h.1")
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ("model.safetensors", r"\(model.safetensors\) must be .*: use safetensors.torch.load_file"),
+        (Path("model.onnx"), r"\(model.onnx\) must be .*: an ONNX file holds a graph"),
+        (nn.Linear(2, 2), r"\(Linear\) must be a dict: use module.state_dict\(\)"),
+        (["c_attn.weight"], r"\(list\) must be a dict of tensors by name"),
+    ],
+)
+def test_what_is_not_a_state_dict_is_refused_with_the_way_to_get_one(
+    state: Any, message: str
+) -> None:
+    with annotations_unchecked(), pytest.raises(LayoutError, match=f"state {message}"):
+        heads_from_state_dict(state, layout="gpt2", num_heads=3)
 
 
 @pytest.mark.parametrize(
