@@ -133,7 +133,7 @@ class OwnMaximum(Pipeline):
 
 
 def variants() -> list[Variant]:
-    """All readings of this family."""
+    """All variants of this family."""
     axes = ((-2, "queries"), (1, "heads"), (0, "samples"))
     found = [
         Variant(
@@ -162,8 +162,8 @@ def variants() -> list[Variant]:
                 )
             )
         for is_averaged, what in (
-            (False, "using its own maximum"),
-            (True, "being a softmax of its own, averaged"),
+            (False, "with its own maximum"),
+            (True, "with a separate softmax, and the results averaged"),
         ):
             found.append(
                 Variant(
