@@ -33,27 +33,27 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS = (
-    LazyCommand("lab", "manyheads.cli.lab", "lab", "Run the hands-on lab in five parts."),
+    LazyCommand("lab", "manyheads.cli.lab", "lab", "Run the lab: five parts with checked numbers."),
     LazyCommand(
-        "worksheet", "manyheads.cli.worksheet", "worksheet", "Solve and explain sums done by hand."
+        "worksheet", "manyheads.cli.worksheet", "worksheet", "Solve and explain attention with exact numbers."
     ),
     LazyCommand(
-        "check", "manyheads.cli.check", "check", "Judge an attention module, and name its fault."
+        "check", "manyheads.cli.check", "check", "Check an attention module and name its fault."
     ),
     LazyCommand("study", "manyheads.cli.study", "study", "Train and compare models by a plan."),
     LazyCommand(
-        "generate", "manyheads.cli.generate", "generate", "Continue a story with a small model."
+        "generate", "manyheads.cli.generate", "generate", "Continue a story with a trained model."
     ),
     LazyCommand(
-        "export", "manyheads.cli.export", "export", "Write a model as a file for other programs."
+        "export", "manyheads.cli.export", "export", "Write a model as an ONNX file."
     ),
-    LazyCommand("quiz", "manyheads.cli.quiz", "quiz", "Find out what you have understood."),
-    LazyCommand("cards", "manyheads.cli.cards", "cards", "Recall what you learned, card by card."),
+    LazyCommand("quiz", "manyheads.cli.quiz", "quiz", "Test what you have understood."),
+    LazyCommand("cards", "manyheads.cli.cards", "cards", "Review recall cards when they are due."),
     LazyCommand(
-        "notebooks", "manyheads.cli.notebooks", "notebooks", "Copy the notebooks to a folder."
+        "notebooks", "manyheads.cli.notebooks", "notebooks", "Write the notebooks to a folder."
     ),
     LazyCommand("serve", "manyheads.cli.page", "serve", "Serve the page on this computer."),
-    LazyCommand("site", "manyheads.cli.page", "site", "Write the page as a folder of files."),
+    LazyCommand("site", "manyheads.cli.page", "site", "Write the page as static files."),
 )
 
 
