@@ -35,7 +35,10 @@ class LazyCommand(NamedTuple):
 COMMANDS = (
     LazyCommand("lab", "manyheads.cli.lab", "lab", "Run the lab: five parts with checked numbers."),
     LazyCommand(
-        "worksheet", "manyheads.cli.worksheet", "worksheet", "Solve and explain attention with exact numbers."
+        "worksheet",
+        "manyheads.cli.worksheet",
+        "worksheet",
+        "Solve and explain attention with exact numbers.",
     ),
     LazyCommand(
         "check", "manyheads.cli.check", "check", "Check an attention module and name its fault."
@@ -44,9 +47,7 @@ COMMANDS = (
     LazyCommand(
         "generate", "manyheads.cli.generate", "generate", "Continue a story with a trained model."
     ),
-    LazyCommand(
-        "export", "manyheads.cli.export", "export", "Write a model as an ONNX file."
-    ),
+    LazyCommand("export", "manyheads.cli.export", "export", "Write a model as an ONNX file."),
     LazyCommand("quiz", "manyheads.cli.quiz", "quiz", "Test what you have understood."),
     LazyCommand("cards", "manyheads.cli.cards", "cards", "Review recall cards when they are due."),
     LazyCommand(
