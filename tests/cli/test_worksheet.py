@@ -103,7 +103,7 @@ def test_explain_prints_the_arithmetic_down_to_the_given_numbers(
     document = json.loads(ran(capsys, "explain", "two-routes", "output[2][0]", "--json"))
     assert document["steps"][0]["exact"] == "40/7" and document["cut"] == []
     cut = ran(capsys, "explain", "two-routes", "output[2][0]", "--depth", "2")
-    assert "Cut here" in cut
+    assert "Not explained" in cut
     edited = ran(capsys, "explain", "two-routes", "q[0][0][0]", "--set", "heads.0.W_Q[0][0]=1/3")
     assert edited.startswith("main.q[0][0][0] = 1/3 = 0.3333333333333333\n")
 
@@ -137,8 +137,8 @@ def test_schema_is_printed_and_own_file_follows_it(
         (["solve"], "Missing argument 'NAME|FILE'. (see: manyheads worksheet solve --help)"),
         (["solve", "two-routes", "--exakt"], "No such option '--exakt'"),
         (["solv"], "No such command 'solv'"),
-        (["explain", "two-routes", "nothing"], "quantity (nothing) begins with no sequence"),
-        (["explain", "river-and-cheque", "output[0][0]"], "names no sequence: use river.output"),
+        (["explain", "two-routes", "nothing"], "quantity (nothing) does not begin with a sequence"),
+        (["explain", "river-and-cheque", "output[0][0]"], "has no sequence: use river.output"),
         (["explain", "two-routes", "x[0][0]", "--depth", "0"], "depth (0) must be at least 1"),
         (["explain", "two-routes", "\x1b[31m\n"], r"place ('\x1b[31m'"),
         (["show", "a\nb"], "is neither a name nor a file"),

@@ -192,7 +192,7 @@ def test_depth_cuts_and_says_so() -> None:
     cut = sheet.explain("output[2][0]", depth=1)
     assert [step.quantity for step in cut.steps] == ["main.output[2][0]"]
     assert set(cut.cut) == set(cut.steps[0].uses)
-    assert "Cut here: 4 numbers are used but not explained" in str(cut)
+    assert "Not explained: 4 more numbers" in str(cut)
     assert sheet.explain("output[2][0]", depth=100).cut == ()
 
 
@@ -211,19 +211,23 @@ def test_explanation_json_is_complete() -> None:
 @pytest.mark.parametrize(
     ("name", "quantity", "message"),
     [
-        ("river-and-cheque", "output[9][0]", r"names no sequence: use river\.output\[9\]\[0\] or"),
-        ("river-and-cheque", "river.outputs[9][0]", r"names outputs after river: use x, q"),
-        ("river-and-cheque", "river", "names nothing after river"),
-        ("river-and-cheque", "lake.output[9][0]", "begins with no sequence, field or given table"),
+        ("river-and-cheque", "output[9][0]", r"has no sequence: use river\.output\[9\]\[0\] or"),
+        ("river-and-cheque", "river.outputs[9][0]", r"has outputs after river: use x, q"),
+        ("river-and-cheque", "river", "has nothing after river"),
+        (
+            "river-and-cheque",
+            "lake.output[9][0]",
+            "does not begin with a sequence, field or given table",
+        ),
         ("river-and-cheque", "river.output[10][0]", "has receiver 10, but the last is 9"),
         ("river-and-cheque", "river.output[9]", r"expected 2: write river\.output\[receiver\]"),
         ("river-and-cheque", "river.output[9][0][0]", "has 3 indices, expected 2"),
         ("river-and-cheque", "river.output[9].x", "has 2 indices|cannot|expected"),
         ("river-and-cheque", "", "cannot be read"),
         ("river-and-cheque", "river.output[-1][0]", "cannot be read"),
-        ("river-and-cheque", "heads[0].W_Q", r"no single number: use heads\[0\]\.W_Q\[0\]\[0\]"),
+        ("river-and-cheque", "heads[0].W_Q", r"not a single number: use heads\[0\]\.W_Q\[0\]\[0\]"),
         ("river-and-cheque", "heads[2].W_Q[0][0]", "has 2 entries"),
-        ("two-routes", "logits[0][0]", "begins with no sequence, field or given table"),
+        ("two-routes", "logits[0][0]", "does not begin with a sequence, field or given table"),
         ("two-routes", "heads[0].label", "has|no number|cannot"),
     ],
 )

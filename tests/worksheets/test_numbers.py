@@ -74,7 +74,7 @@ def test_number_is_read_exactly(text: object, value: object) -> None:
         ("ln(sqrt(2))", "use ln of a fraction"),
         ("log(2)", "use ln"),
         ("2^3", "cannot be read at character 2"),
-        ("2**3", r"has '\*' where a number"),
+        ("2**3", r"has '\*' instead of a number"),
         ("pi", "has 'pi'"),
         ("nan", "has 'nan'"),
         ("1 2", "has '2' where the number should end"),

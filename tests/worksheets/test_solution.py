@@ -38,7 +38,9 @@ def test_fields_have_the_promised_shapes(exact: bool) -> None:
 def test_fields_that_the_worksheet_lacks_are_not_there() -> None:
     solution = worksheet("two-routes").solve(exact=True)
     assert solution.fields == ATTENTION
-    with pytest.raises(WorksheetError, match=r"field \('logits'\) is not in it: use x, q"):
+    with pytest.raises(
+        WorksheetError, match=r"field \('logits'\) is not in this solution: use x, q"
+    ):
         solution["logits"]
     with pytest.raises(AttributeError, match="logits"):
         _ = solution.logits
@@ -92,7 +94,7 @@ def test_wrong_receiver_is_named(receiver: int) -> None:
     solution = worksheet("two-routes").solve(exact=True)
     with pytest.raises(WorksheetError, match=rf"receiver \({receiver}\) must be 1 to 3"):
         solution.at(receiver)
-    with pytest.raises(WorksheetError, match=r"receiver \(3\) is kept already"):
+    with pytest.raises(WorksheetError, match=r"receiver \(3\) is already selected"):
         solution.at(3).at(3)
 
 

@@ -77,8 +77,8 @@ describe("an edit", () => {
     const tried: [string, string, RegExp][] = [
       ["heads.0.W_Q[0][0]", "1/0", /^heads\.0\.W_Q\[0\]\[0\] \('1\/0'\) divides by zero/],
       ["heads.0.W_Q[0][2]", "1", /^heads\.0\.W_Q\[0\]\[2\] does not exist in two-routes/],
-      ["heads.0.W_Q", "1", /^heads\.0\.W_Q is no single number/],
-      ["heads.0.label", "1", /is no single number/],
+      ["heads.0.W_Q", "1", /^heads\.0\.W_Q is not a single number/],
+      ["heads.0.label", "1", /is not a single number/],
       ["b_O[0]", "1", /does not exist/],
       ["__proto__", "1", /does not exist/],
       ["W_O[0][0].value", "1", /does not exist/],

@@ -1,4 +1,4 @@
-"""Predictions and outcomes: what a learner expected before the engine computed it."""
+"""Predictions and outcomes: what a learner expected before a number was computed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,13 +31,13 @@ class Prediction:
     where: str
     """Such as "lab:part-3" or "worksheet:two-routes"."""
     try_name: str
-    """Which experiment there."""
+    """Name of the experiment."""
     prediction: str
     """As it was typed."""
     outcome: str
-    """What the engine said."""
+    """The computed result."""
     right: bool | None
-    """Whether the prediction was right; None where nobody judged it."""
+    """Whether the prediction was right; None if unknown."""
     when: str = field(default_factory=written_now)
     """When it was made, in UTC."""
 
@@ -59,7 +59,7 @@ class Tally(NamedTuple):
     right: int
     """Predictions that were right."""
     judged: int
-    """Predictions that were judged."""
+    """Predictions that are known to be right or wrong."""
     made: int
     """All predictions."""
 
@@ -91,31 +91,31 @@ def tally_of(predictions: Sequence[Prediction]) -> Tally:
 
 
 def direction_of(before: Number, after: Number) -> Direction:
-    """Which way a number went."""
+    """The direction in which a number changed."""
     if is_same(before, after):
         return "same"
     return "higher" if is_positive(add(after, negative(before))) else "lower"
 
 
 class Judged(NamedTuple):
-    """A judged prediction."""
+    """The mark of a prediction."""
 
     right: bool
-    """Whether it came true."""
+    """Whether the prediction was right."""
     says: str
     """One sentence for the learner."""
 
 
 def judge(prediction: str, before: Number, after: Number) -> Judged:
-    """Hold a prediction against what happened.
+    """Compare a prediction with the computed number.
 
     Args:
         prediction: a number, or "higher", "lower" or "same" (or its first letter).
-        before: the number as it was.
-        after: the number that the engine computed.
+        before: the number before the change.
+        after: the number after the change.
 
     Raises:
-        LearnError: it is none of these, or has too few digits to tell.
+        LearnError: the text is none of these, or has too few digits.
     """
     text = checked_text(prediction)
     word = _WORDS.get(text.lower())
@@ -141,8 +141,8 @@ def _prediction(path: Path, number: int, record: dict[str, Any]) -> Prediction:
     right = record.get("right")
     if not all(isinstance(text, str) for text in texts) or not isinstance(right, bool | None):
         raise LearnError(
-            f"file ({path}) is damaged in record {number} (no prediction): mend or remove that "
-            "line; nothing was changed"
+            f"file ({path}) is damaged in record {number} (not a prediction): correct or delete "
+            "that line; nothing was changed"
         )
     where, name, prediction, when, outcome = map(str, texts)
     return Prediction(

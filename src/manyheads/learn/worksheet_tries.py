@@ -1,6 +1,6 @@
-"""Experiments on a worksheet: one thing changes, and one number is predicted before it is computed.
+"""Experiments on a worksheet: one change, and one number to predict before it is computed.
 
-They are made from whatever the worksheet gives, so a worksheet of one's own has them too.
+They are made from the given numbers, so every worksheet file has them.
 """
 
 from collections.abc import Callable
@@ -25,27 +25,27 @@ class Try:
     name: str
     """Short name, as in commands."""
     change: str
-    """What changes, in one sentence."""
+    """The change, in one sentence."""
     quantity: Quantity
     """The number that is predicted, in the worksheet as given."""
     label: str
-    """What that number is, counted from 1."""
+    """Description of that number, counted from 1."""
     before: Number
-    """What it is in the worksheet as given."""
+    """Its value in the worksheet as given."""
     changed: Worksheet
     """The worksheet after the change."""
     explain: Callable[[Number], str]
-    """Says why, given the number after the change."""
+    """Explains the number after the change."""
 
     @cached_property
     def after(self) -> Number:
-        """The number after the change, computed when it is asked for."""
+        """The number after the change, computed on first use."""
         steps = solve_exact(self.changed, self.quantity.sequence)
         return value_at(steps, self.quantity.field.name, self.quantity.index)
 
     @property
     def question(self) -> str:
-        """What is asked, with the number as it is."""
+        """The question, with the number before the change."""
         return f"{self.change} The {self.label} is {shown(self.before)}. What does it become?"
 
 
@@ -95,10 +95,10 @@ def tries_of(sheet: Worksheet, sequence: str | None = None) -> tuple[Try, ...]:
 
     Args:
         sheet: the worksheet.
-        sequence: the sentence in which the number is watched; None takes the first.
+        sequence: the sequence of the number; None for the first.
 
     Raises:
-        WorksheetError: no sentence of that name.
+        WorksheetError: no sequence has that name.
     """
     name = sheet.sequence(sequence).name
     given = _Given(sheet=sheet, sequence=name, steps=solve_exact(sheet, name))
@@ -111,8 +111,8 @@ def try_named(sheet: Worksheet, name: str, sequence: str | None = None) -> Try:
     """One experiment by name.
 
     Raises:
-        LearnError: the worksheet has no such experiment.
-        WorksheetError: no sentence of that name.
+        LearnError: the worksheet does not have this experiment.
+        WorksheetError: no sequence has that name.
     """
     found = tries_of(sheet, sequence)
     for one in found:
@@ -131,8 +131,8 @@ def _zero_query(given: _Given) -> Try:
         ("attn_weights", 0, given.last, given.strongest),
         zero_query(given.sheet),
         lambda after: (
-            f"A query of zero scores every key alike, so softmax shares the weight out evenly over "
-            f"the {count} sources that {where} sees: {shown(after)} each."
+            f"A query of zero gives every key the same score, so softmax gives each of the {count} "
+            f"sources that {where} sees the same weight: {shown(after)}."
         ),
     )
 
@@ -142,12 +142,12 @@ def _without_head(given: _Given, h: int) -> Try:
     j = max(range(len(parts)), key=lambda i: abs(decimal_of(parts[i])))
     return given.made(
         f"without-head-{h + 1}",
-        f"Head {h + 1} falls silent: its values become zero.",
+        f"The values of head {h + 1} become zero.",
         ("output", given.last, j),
         without_head(given.sheet, h),
         lambda after: (
             f"Head {h + 1} contributed {shown(parts[j])} here. The output is a sum over heads, so "
-            f"that alone is missing, and {shown(after)} is what the rest adds up to."
+            f"only that contribution is missing. The sum of the others is {shown(after)}."
         ),
     )
 
@@ -163,11 +163,11 @@ def _one_wide_head(given: _Given) -> list[Try]:
     each = ", ".join(f"{shown(w)} in head {h}" for h, w in enumerate(weights, start=1))
     made = given.made(
         "one-wide-head",
-        "All heads become one head of their joined width, over the same columns.",
+        "All heads become one head of their joined width, with the same columns.",
         ("attn_weights", 0, given.last, given.strongest),
         wide,
         lambda after: (
-            "One wide head adds the products of all heads before its one softmax, under one scale. "
+            "One wide head sums the products of all heads, with one scale, before its softmax. "
             f"Instead of {each}, the source has one weight for all values: {shown(after)}."
         ),
     )
@@ -183,22 +183,22 @@ def _without_mask(given: _Given) -> list[Try]:
     watched = ("output", 0, moves.index(max(moves)))
     first = given.made(
         "no-mask-first",
-        "The causal mask is taken away.",
+        "The causal mask is removed.",
         watched,
         changed,
         lambda after: (
-            "With the mask position 1 sees only itself; without it, it mixes the values of all "
-            f"{given.last + 1} sources, and the later ones bring this number to {shown(after)}."
+            "With the mask, position 1 sees only itself. Without it, position 1 mixes the values "
+            f"of all {given.last + 1} sources, which gives {shown(after)}."
         ),
     )
     last = given.made(
         "no-mask-last",
-        "The causal mask is taken away.",
+        "The causal mask is removed.",
         ("output", given.last, 0),
         changed,
         lambda after: (
-            f"Nothing comes after the last position, so the mask never hid anything from it: it "
-            f"stays {shown(after)}."
+            f"No source comes after the last position, so the mask blocks nothing there. The "
+            f"number stays {shown(after)}."
         ),
     )
     return [first, last]
@@ -213,7 +213,7 @@ def _edited_number(given: _Given) -> Try:
         ("output", given.last, 0),
         given.sheet.edit({"W_O[0][0]": exact_text(new)}),
         lambda after: (
-            f"That number is multiplied by the first number of the joined row, {shown(factor)}, so "
-            f"one more of it adds just that, and the output becomes {shown(after)}."
+            f"This number of W_O is multiplied by the first number of the joined row, "
+            f"{shown(factor)}. One more adds that number once: the output becomes {shown(after)}."
         ),
     )

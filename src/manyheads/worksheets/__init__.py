@@ -1,4 +1,4 @@
-"""Worksheets: sums that can be done by hand, solved exactly and in float64, and explained."""
+"""Worksheets: calculations that can be done by hand, solved exactly or in float64."""
 
 from typing import TYPE_CHECKING
 

@@ -1,12 +1,12 @@
 """Arithmetic on worksheet numbers: exact as long as possible, then to 50 significant digits.
 
-A number is one of three things, and its type says how well it is known:
+A number has one of three types, which tell how precisely it is known:
 
 - `fractions.Fraction`: exact;
 - `sympy.Expr`: exact, a sum of terms such as `-3/5 * sqrt(2) * ln(3)`;
-- `decimal.Decimal`: no short exact form is left; correct to at least 50 significant digits.
+- `decimal.Decimal`: no short exact form exists; correct to at least 50 significant digits.
 
-sympy is loaded only when a root or a logarithm turns up.
+sympy is loaded only for roots and logarithms.
 """
 
 import decimal

@@ -1,4 +1,4 @@
-"""Numbers as a reader sees them: rounded, or as short exact text; rounding is for display only."""
+"""Numbers for a reader: rounded, or as short exact text. Only the display is rounded."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -22,7 +22,7 @@ def rounded(value: float) -> str:
 
 
 def fraction_text(number: Number, longest: int = _LONGEST) -> str:
-    """Write a number as exact text where that is known and not too long, else rounded."""
+    """Write a number as exact text if that is known and short enough, else rounded."""
     if not isinstance(number, (float, Decimal)):
         text = exact_text(number)
         if len(text) <= longest:
@@ -31,7 +31,7 @@ def fraction_text(number: Number, longest: int = _LONGEST) -> str:
 
 
 def given_text(number: Number) -> str:
-    """Write a given number: 0.25 where decimals end early, else as `fraction_text`."""
+    """Write a given number: 0.25 if four decimals are exact, else as `fraction_text`."""
     if isinstance(number, Fraction) and 10000 % number.denominator == 0:
         return f"{float(number):.10g}" if abs(number) < 10**9 else rounded(float_of(number))
     return fraction_text(number)

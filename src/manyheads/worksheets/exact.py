@@ -40,14 +40,14 @@ def is_blocked(sheet: Sheet, receiver: int, source: int) -> bool:
 
 
 def solve_exact(sheet: Sheet, name: str | None = None) -> Steps:
-    """Solve one sentence of a worksheet, as exactly as its numbers allow.
+    """Solve one sequence of a worksheet, as exactly as its numbers allow.
 
     Args:
         sheet: the worksheet.
-        name: the sentence, or None for the first.
+        name: the sequence, or None for the first.
 
     Raises:
-        WorksheetError: no sentence of that name.
+        WorksheetError: no sequence has that name.
     """
     x = sheet.sequence(name).x
     by_head = [_head_steps(sheet, head, x) for head in sheet.heads]

@@ -45,7 +45,7 @@ class Step:
 
     @property
     def given(self) -> bool:
-        """Whether the number stands in the worksheet file."""
+        """Whether the number is given in the worksheet file."""
         return self.kind == "given"
 
     @property
@@ -80,16 +80,16 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Explanation:
-    """An ordered list of steps, the asked number first; every number is explained once."""
+    """An ordered list of steps that starts with the requested number; each number occurs once."""
 
     worksheet: str
     """The worksheet's name."""
     quantity: str
-    """The number that was asked for."""
+    """The requested number."""
     steps: tuple[Step, ...]
-    """The asked one first, then what it uses, layer by layer."""
+    """The requested number first, then the numbers that it uses, level by level."""
     cut: tuple[str, ...] = ()
-    """Names that are used but not explained, because `depth` ended before them."""
+    """Names that are used but not explained because of `depth`."""
 
     def to_json(self) -> str:
         """One JSON document with every step."""
@@ -109,7 +109,7 @@ class Explanation:
 
 
 class Explainer:
-    """Explains numbers of one worksheet, solving each sentence once."""
+    """Explains numbers of one worksheet and solves each sequence once."""
 
     def __init__(self, sheet: Sheet) -> None:
         self.sheet = sheet
@@ -128,10 +128,10 @@ class Explainer:
 
         Args:
             quantity: its name, such as `river.output[9][0]`.
-            depth: how many layers to give: 1 is the number itself; None gives all.
+            depth: number of levels: 1 is the number itself; None gives all.
 
         Raises:
-            WorksheetError: no such number, or a depth below 1.
+            WorksheetError: the number does not exist, or depth is below 1.
         """
         if depth is not None and depth < 1:
             raise WorksheetError(f"depth ({depth}) must be at least 1: use 1 or more")
@@ -169,7 +169,7 @@ class Explainer:
         value = found(self._document, keys)
         if isinstance(value, (dict, list)):
             hint = written(first_number(value, keys) or keys)
-            raise WorksheetError(f"quantity ({quoted(place)}) is no single number: use {hint}")
+            raise WorksheetError(f"quantity ({quoted(place)}) is not a single number: use {hint}")
         return parse_number(value, place)
 
     def step(self, name: str) -> Step:
@@ -266,7 +266,7 @@ def explained(sheet: Sheet, quantity: str, depth: int | None = None) -> Explanat
     """Explain one number of a worksheet; see `Explainer.explain`.
 
     Raises:
-        WorksheetError: no such number, or a depth below 1.
+        WorksheetError: the number does not exist, or depth is below 1.
     """
     return Explainer(sheet).explain(quantity, depth)
 
@@ -286,7 +286,7 @@ def _lines(steps: Sequence[Step], cut: Sequence[str]) -> Iterable[str]:
         width = max(len(step.quantity) for step in given)
         yield from (f"  {step.quantity:<{width}}  = {step.full_value}" for step in given)
     if cut:
-        yield f"Cut here: {len(cut)} numbers are used but not explained; ask for more depth."
+        yield f"Not explained: {len(cut)} more numbers; use a larger depth."
 
 
 def _paragraph(step: Step) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The numbers of a solution by name: their axes, what they mean, and how each one is made.
+"""The numbers of a solution by name: their axes, their meaning, and how each is computed.
 
 Axes: H heads, T receivers, S sources, D features, d and v the widths of queries and values,
 C joined width, J hidden units, V words. Every index counts from 0.
@@ -17,7 +17,7 @@ Kind = Literal["given", "sum", "root", "blocked", "power", "ratio", "rectified",
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How one number is made of others."""
+    """How one number is computed from others."""
 
     kind: Kind
     """given: as in the file. sum: products, added up. root: 1/sqrt(d). blocked: -infinity.
@@ -50,13 +50,13 @@ class Field:
     name: str
     """As in a trace, where a trace has it."""
     axes: str
-    """One letter an index, in order."""
+    """One letter per index, in order."""
     title: str
-    """What a reader calls it."""
+    """Name for a reader."""
     rule: str
-    """How one of its numbers is made."""
+    """Formula of one of its numbers."""
     recipe: Callable[[Sheet, str, tuple[int, ...]], Recipe]
-    """Gives the numbers that one number is made of, from its sentence and index."""
+    """Gives the numbers that one number is computed from, by sequence and index."""
 
 
 def name_of(sequence: str, field: str, *index: int) -> str:
@@ -231,10 +231,10 @@ _PREDICTION = (
     ),
 )
 ALL_FIELDS = (*_ATTENTION, *_UPDATED, *_PREDICTION)
-"""Every field that a worksheet can have, in the order of the sum."""
+"""Every field that a worksheet can have, in the order of the calculation."""
 
 
 def fields_of(sheet: Sheet) -> tuple[Field, ...]:
-    """The fields that this worksheet has, in the order of the sum."""
+    """The fields that this worksheet has, in the order of the calculation."""
     updated = _UPDATED if sheet.has_residual else ()
     return (*_ATTENTION, *updated, *(_PREDICTION if sheet.prediction else ()))

@@ -1,4 +1,4 @@
-"""What-if questions: the same worksheet with one thing changed; the given one stays as it is."""
+"""What-if questions: a new worksheet with one change; the given worksheet does not change."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _ZERO = Literal("0")
 
 
 def zero_query(sheet: Worksheet) -> Worksheet:
-    """Make every query zero (W_Q and b_Q), so that each receiver weighs all it sees alike."""
+    """Set every query to zero (W_Q and b_Q), so that all visible sources get equal weights."""
     document = sheet.document
     for head in document["heads"]:
         _clear(head, "W_Q", "b_Q")
@@ -25,14 +25,14 @@ def zero_query(sheet: Worksheet) -> Worksheet:
 
 
 def without_head(sheet: Worksheet, index: int) -> Worksheet:
-    """Silence one head (W_V and b_V become zero), so that it adds nothing to the output.
+    """Set the values of one head to zero (W_V and b_V), so that it adds nothing to the output.
 
     Args:
         sheet: the worksheet.
         index: the head, counted from 0.
 
     Raises:
-        WorksheetError: no such head.
+        WorksheetError: the head does not exist.
     """
     if type(index) is not int or not 0 <= index < sheet.num_heads:
         last = sheet.num_heads - 1
@@ -43,7 +43,7 @@ def without_head(sheet: Worksheet, index: int) -> Worksheet:
 
 
 def one_wide_head(sheet: Worksheet) -> Worksheet:
-    """Join all heads into one of their joined width, with one softmax; the scale becomes its own.
+    """Join all heads into one head of their joined width, with one softmax and its own scale.
 
     A scale that the worksheet gives stays as given.
 
@@ -81,7 +81,7 @@ def heads_reordered(sheet: Worksheet, order: Sequence[int], *, with_w_o: bool) -
 
 
 def sum_instead_of_concat(solution: Solution) -> npt.NDArray[Any]:
-    """Add the head outputs up instead of joining them: the mistake that W_O cannot undo.
+    """Sum the head outputs instead of joining them: a mistake that W_O cannot correct.
 
     Args:
         solution: of all receivers, or of one.

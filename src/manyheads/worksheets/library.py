@@ -1,4 +1,4 @@
-"""Worksheet: what users hold. It is read, edited, solved and explained here, and never changed."""
+"""Worksheets for users: read, edit, solve and explain them. A worksheet never changes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,14 +19,14 @@ _FLAGS = {"true": True, "false": False}
 
 
 class Worksheet(Sheet):
-    """A sum that can be done by hand: what is given, and the ways to work on it."""
+    """A calculation that can be done by hand: the given numbers, and methods to work with them."""
 
     @staticmethod
     def from_text(text: str) -> "Worksheet":
         """Read the text of a worksheet file.
 
         Raises:
-            WorksheetError: no JSON, or a violation of the form.
+            WorksheetError: the text is not JSON, or breaks the form.
         """
         return Worksheet.from_document(document_from_text(text))
 
@@ -40,39 +40,39 @@ class Worksheet(Sheet):
         return self.text
 
     def solve(self, sequence: str | None = None, exact: bool = False) -> Solution:
-        """Solve one sentence.
+        """Solve one sequence.
 
         Args:
-            sequence: its name; None takes the first.
+            sequence: its name; None for the first.
             exact: keep fractions and symbols instead of computing in float64.
 
         Raises:
-            WorksheetError: no sentence of that name.
+            WorksheetError: no sequence has that name.
         """
         return solved(self, sequence, exact)
 
     def explain(self, quantity: str, depth: int | None = None) -> Explanation:
-        """Show the arithmetic behind one number, down to the given ones.
+        """Show the arithmetic of one number, down to the given numbers.
 
         Args:
-            quantity: such as `river.output[9][0]`, counted from 0; the sentence may be left out
-                where there is only one.
-            depth: how many layers of reasons to give; None gives all.
+            quantity: such as `river.output[9][0]`, counted from 0; the sequence may be left out
+                if there is only one.
+            depth: number of levels to explain; None for all.
 
         Raises:
-            WorksheetError: no such quantity.
+            WorksheetError: the quantity does not exist.
         """
         return explained(self, quantity, depth)
 
     def edit(self, changes: Mapping[str, object]) -> "Worksheet":
-        """Change given numbers and return a new worksheet; this one stays as it is.
+        """Change given numbers and return a new worksheet.
 
         Args:
             changes: places such as `heads.0.W_Q[3][1]`, counted from 0, and new numbers, such as
                 0.5, "1/2" or "ln(2)"; flags take true or false; `scale` may be set where absent.
 
         Raises:
-            WorksheetError: nothing stands there, or no number was given.
+            WorksheetError: the place does not exist, or the value is not a number.
         """
         if not isinstance(changes, Mapping):
             raise WorksheetError(
@@ -107,7 +107,7 @@ def _change(document: dict[str, Any], keys: tuple[places.Key, ...], value: objec
     elif isinstance(old, (dict, list)) or not _holds_number(keys):
         hint = places.first_number(old, keys) if isinstance(old, (dict, list)) else None
         use = places.written(hint) if hint and _holds_number(hint) else "heads[0].W_Q[0][0]"
-        raise WorksheetError(f"{place} is no single number: choose one, such as {use}")
+        raise WorksheetError(f"{place} is not a single number: choose one, such as {use}")
     else:
         parse_number(value, place)
         text = str(value)
@@ -131,7 +131,8 @@ def worksheet(name_or_path: str | Path) -> Worksheet:
     """Open a worksheet that comes with the package, by name, or a worksheet file, by path.
 
     Raises:
-        WorksheetError: no such worksheet, or a file that breaks the form; the message says where.
+        WorksheetError: the worksheet does not exist, or the file breaks the form; the message names
+            the place.
     """
     names = worksheet_names()
     if not isinstance(name_or_path, (str, Path)):

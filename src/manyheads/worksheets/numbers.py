@@ -1,4 +1,4 @@
-"""The text form of worksheet numbers: read exactly, written exactly.
+"""The text form of worksheet numbers: read and write them exactly.
 
 A number is a JSON number read as written (0.1 is one tenth) or a text made of numerals, `+`, `-`,
 `*`, `/`, brackets, `ln` and `sqrt` of a fraction. `exact_text` writes what `parse_number` reads.
@@ -225,7 +225,7 @@ def _numeral(token: str) -> Fraction:
             raise NumberError(
                 "uses log, which may mean two things: use ln for the natural logarithm"
             )
-        what = f"has {quoted(token)} where a number should stand" if token else "ends too early"
+        what = f"has {quoted(token)} instead of a number" if token else "ends too early"
         raise NumberError(f"{what}: {NUMBER_FORM}")
     mantissa, _, exponent = token.lower().partition("e")
     if len(mantissa.replace(".", "")) > MAX_DIGITS:

@@ -29,14 +29,14 @@ _AXES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """One number of a solved sentence: a field and its indices, from 0."""
+    """One number of a solved sequence: a field and its indices, from 0."""
 
     sequence: str
-    """The sentence."""
+    """Name of the sequence."""
     field: Field
-    """The table it stands in."""
+    """The table of the number."""
     index: tuple[int, ...]
-    """One index an axis."""
+    """One index per axis."""
 
     @property
     def name(self) -> str:
@@ -45,7 +45,7 @@ class Quantity:
 
 
 def value_at(steps: Steps, field: str, index: tuple[int, ...]) -> Any:  # noqa: ANN401 - a number
-    """Look a solved number up."""
+    """Return a solved number."""
     value = steps[field]
     for i in index:
         value = value[i]
@@ -53,13 +53,13 @@ def value_at(steps: Steps, field: str, index: tuple[int, ...]) -> Any:  # noqa: 
 
 
 def quantity_from_text(sheet: Sheet, text: str) -> Quantity | str:
-    """Read the name of a number: a `Quantity` where it is solved, its place where it is given.
+    """Read the name of a number: a `Quantity` if it is solved, its place if it is given.
 
-    The worksheet's name and a colon may stand before it; the sentence may be left out where there
+    The name may begin with the worksheet's name and a colon. The sequence may be left out if there
     is only one.
 
     Raises:
-        WorksheetError: no such sentence or field, or indices that do not fit.
+        WorksheetError: the sequence or field does not exist, or the indices do not fit.
     """
     if not isinstance(text, str):
         raise WorksheetError(
@@ -73,14 +73,14 @@ def quantity_from_text(sheet: Sheet, text: str) -> Quantity | str:
         if len(keys) == 1 or keys[1] not in fields:
             found = quoted(Literal(str(keys[1]))) if len(keys) > 1 else "nothing"
             raise WorksheetError(
-                f"quantity ({quoted(Literal(text))}) names {found} after {first}: "
+                f"quantity ({quoted(Literal(text))}) has {found} after {first}: "
                 f"use {listed(fields, 30)}"
             )
         return _solved(sheet, first, fields[str(keys[1])], keys[2:])
     if first in fields:
         if len(sheet.sequences) > 1:
             use = " or ".join(f"{name}.{written(keys)}" for name in sheet.sequence_names)
-            raise WorksheetError(f"quantity ({quoted(Literal(text))}) names no sequence: use {use}")
+            raise WorksheetError(f"quantity ({quoted(Literal(text))}) has no sequence: use {use}")
         return _solved(sheet, sheet.sequences[0].name, fields[first], keys[1:])
     if first == "scale" and len(keys) == 1:
         return "scale"
@@ -92,8 +92,8 @@ def _given(sheet: Sheet, keys: tuple[Key, ...], text: str, fields: list[str]) ->
     if keys[0] not in tops:
         example = name_of(sheet.sequences[0].name, "output", 0, 0)
         raise WorksheetError(
-            f"quantity ({quoted(Literal(text))}) begins with no sequence, field or given table: "
-            f"use {listed((*sheet.sequence_names, *fields, *tops), 40)}; for example {example}"
+            f"quantity ({quoted(Literal(text))}) does not begin with a sequence, field or given "
+            f"table: use {listed((*sheet.sequence_names, *fields, *tops), 40)}; example: {example}"
         )
     return written(keys)
 
@@ -118,7 +118,7 @@ def _solved(sheet: Sheet, sequence: str, field: Field, keys: tuple[Key, ...]) ->
 
 
 def axis_size(sheet: Sheet, sequence: str, axis: str) -> int:
-    """How long an axis of `fields` is in this worksheet."""
+    """The length of an axis of `fields` in this worksheet."""
     positions, heads = len(sheet.sequence(sequence).tokens), sheet.num_heads
     sizes = {
         "H": heads,
@@ -135,7 +135,7 @@ def axis_size(sheet: Sheet, sequence: str, axis: str) -> int:
 
 
 def label_of(sheet: Sheet, quantity: Quantity) -> str:
-    """Say what a solved number is, counting from 1: weight of head 1 (setting), ..."""
+    """Describe a solved number, counting from 1: weight of head 1 (setting), ..."""
     tokens = sheet.sequence(quantity.sequence).tokens
     named = {
         "H": [head.label for head in sheet.heads],

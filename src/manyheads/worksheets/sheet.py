@@ -46,7 +46,7 @@ Row = tuple[Number, ...]
 Matrix = tuple[Row, ...]
 
 MAX_SEQUENCES, MAX_TOKENS, MAX_HEADS = 8, 32, 8
-"""Largest worksheet that a person can follow: sentences, tokens in each, heads."""
+"""Largest worksheet that a person can follow: sequences, tokens in each, heads."""
 MAX_WIDTH, MAX_JOINED, MAX_HIDDEN, MAX_WORDS = 32, 64, 64, 128
 """Features or width of a head, joined width of all heads, hidden units, words."""
 
@@ -68,7 +68,7 @@ class Head(Part):
     """The given numbers of one head."""
 
     label: Text = ""
-    """What the head is called; "head 1" and so on unless given."""
+    """Name of the head (default: "head 1" and so on)."""
     w_q: Annotated[_Matrix, Axes(("D", "d"))] = Field(alias="W_Q")
     """(D, d)."""
     w_k: Annotated[_Matrix, Axes(("D", "d"))] = Field(alias="W_K")
@@ -84,7 +84,7 @@ class Head(Part):
 
 
 class GivenSequence(Part):
-    """One sentence as the file has it."""
+    """One sequence of tokens as given in the file."""
 
     tokens: Annotated[tuple[Text, ...], Field(min_length=1, max_length=MAX_TOKENS)]
     """T tokens, as they are shown."""
@@ -97,10 +97,10 @@ class GivenSequence(Part):
 
 
 class Sequence(GivenSequence):
-    """One sentence with its name and its rows."""
+    """One sequence with its name and its rows of x."""
 
     name: str
-    """How quantities and commands call it."""
+    """Name in quantities and commands."""
     x: Matrix
     """(T, D): given as X, or the sum of token and position rows."""
     token_keys: tuple[str, ...] | None
@@ -136,7 +136,7 @@ _Embedding = Annotated[
 
 
 class Sheet(Part):
-    """A multi-head attention sum that can be done by hand, in row vectors: q = x W_Q + b_Q.
+    """A multi-head attention calculation that can be done by hand, in row vectors: q = x W_Q + b_Q.
 
     D is the width of x, d the width of a head's queries and keys, v that of its values, T the
     number of tokens. The reader checks more than this schema: lengths that depend on each other,
@@ -185,7 +185,7 @@ class Sheet(Part):
         Field(min_length=1, max_length=MAX_SEQUENCES),
         AfterValidator(MappingProxyType),
     ] = Field(alias="sequences")
-    """The sentences by name; a name may not be a key of the form."""
+    """The sequences by name; a name must not be a key of the form."""
     expected: Any = None
     """Published answers, in any form; not used for solving."""
     _text: str = PrivateAttr("")
@@ -226,7 +226,7 @@ class Sheet(Part):
 
     @cached_property
     def sequences(self) -> tuple[Sequence, ...]:
-        """The sentences in order, each with its rows of x."""
+        """The sequences in order, each with its rows of x."""
         return tuple(_with_rows(self, name, given) for name, given in self.given.items())
 
     @property
@@ -256,14 +256,14 @@ class Sheet(Part):
 
     @property
     def sequence_names(self) -> tuple[str, ...]:
-        """The names of the sentences, in order."""
+        """The names of the sequences, in order."""
         return tuple(self.given)
 
     def sequence(self, name: str | None = None) -> Sequence:
-        """Return a sentence by name, or the first.
+        """Return a sequence by name, or the first.
 
         Raises:
-            WorksheetError: no sentence of that name.
+            WorksheetError: no sequence has that name.
         """
         for sequence in self.sequences:
             if name in (None, sequence.name):

@@ -1,4 +1,4 @@
-"""What a worksheet gives, as tables for a reader; heads and columns count from 1."""
+"""The given numbers of a worksheet as tables; heads and columns count from 1."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -18,7 +18,11 @@ def text_from_sheet(sheet: Sheet) -> str:
 
 def _lines(sheet: Sheet) -> Iterable[str]:
     scale = f"1/sqrt({sheet.head_dim})" if sheet.scale is None else given_text(sheet.scale)
-    seen = "causal: no receiver sees a later source" if sheet.is_causal else "all see all"
+    seen = (
+        "causal: a receiver does not see later sources"
+        if sheet.is_causal
+        else "every receiver sees every source"
+    )
     heads = f"{sheet.num_heads} heads of width {sheet.head_dim}"
     yield f"Width {sheet.embed_dim}; {heads}; scale {scale}."
     yield f"{seen[0].upper()}{seen[1:]}."
@@ -29,7 +33,7 @@ def _lines(sheet: Sheet) -> Iterable[str]:
 
 
 def tables_from_sheet(sheet: Sheet) -> Iterable[Table]:
-    """The given numbers of a worksheet, a table a matrix."""
+    """The given numbers of a worksheet, one table per matrix."""
     yield from _input_tables(sheet)
     for index, head in enumerate(sheet.heads):
         yield _head_table(sheet, index, head)

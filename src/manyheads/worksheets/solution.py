@@ -1,4 +1,4 @@
-"""Solution: every number of one solved sentence by name, as arrays, JSON, text and HTML."""
+"""Solution: every number of one solved sequence by name, as arrays, JSON, text and HTML."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ _KINDS = (
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Solution:
-    """Every number of one sentence of a worksheet, by the names of a trace, without a batch axis.
+    """Every number of one sequence of a worksheet, by the names of a trace, without a batch axis.
 
     `solution["scores"]` and `solution.scores` are the same array: float64, or where the solution is
     exact, objects (Fraction or sympy expression where exact, float where not). Axes are those of
@@ -42,15 +42,15 @@ class Solution:
     """
 
     sheet: Sheet
-    """What was given."""
+    """The worksheet."""
     sequence: str
-    """Which sentence."""
+    """Name of the sequence."""
     exact: bool
-    """Whether fractions and symbols were kept."""
+    """Whether fractions and symbols are kept."""
     numbers: Mapping[str, Array]
     """The arrays as solved; where not exact, an exact solution has Decimals of 50 digits."""
     receiver: int | None = None
-    """The one receiver kept, counted from 1, or None for all."""
+    """The selected receiver, counted from 1, or None for all."""
 
     @property
     def worksheet(self) -> str:
@@ -64,17 +64,17 @@ class Solution:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The tokens of the sentence."""
+        """The tokens of the sequence."""
         return self.sheet.sequence(self.sequence).tokens
 
     @property
     def is_causal(self) -> bool:
-        """Whether later sources are hidden."""
+        """Whether the causal mask blocks later sources."""
         return self.sheet.is_causal
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names of the arrays, in the order of the sum."""
+        """The names of the arrays, in the order of the calculation."""
         return tuple(field.name for field in fields_of(self.sheet))
 
     def __getitem__(self, name: str) -> Array:
@@ -85,7 +85,7 @@ class Solution:
         """
         if name not in self.numbers:
             raise WorksheetError(
-                f"field ({quoted(name)}) is not in it: use {listed(self.fields, 30)}"
+                f"field ({quoted(name)}) is not in this solution: use {listed(self.fields, 30)}"
             )
         array = self.numbers[name]
         return _mapped(array, _public) if self.exact else array.copy()
@@ -100,16 +100,18 @@ class Solution:
             raise AttributeError(str(error)) from error
 
     def at(self, receiver: int) -> "Solution":
-        """Keep the numbers of one receiver, counted from 1; keys and values stay of all sources.
+        """Keep the numbers of one receiver, counted from 1, and the keys and values of all sources.
 
         Raises:
-            WorksheetError: no such receiver, or only one is left already.
+            WorksheetError: the receiver does not exist, or one is already selected.
         """
         count = len(self.tokens)
         if type(receiver) is not int or not 1 <= receiver <= count:
             raise WorksheetError(f"receiver ({quoted(receiver)}) must be 1 to {count}: use {count}")
         if self.receiver is not None:
-            raise WorksheetError(f"receiver ({self.receiver}) is kept already: solve again")
+            raise WorksheetError(
+                f"receiver ({self.receiver}) is already selected: solve again for another"
+            )
         kept = {field.name: self._kept(field, receiver - 1) for field in fields_of(self.sheet)}
         return replace(self, numbers=kept, receiver=receiver)
 
@@ -146,10 +148,10 @@ class Solution:
 
 
 def solved(sheet: Sheet, sequence: str | None = None, exact: bool = False) -> Solution:
-    """Solve one sentence: by fractions and symbols, or in float64 by the packed form.
+    """Solve one sequence: by fractions and symbols, or in float64 by the packed form.
 
     Raises:
-        WorksheetError: no sentence of that name.
+        WorksheetError: no sequence has that name.
     """
     name = sheet.sequence(sequence).name
     numbers: Mapping[str, Array]
@@ -208,7 +210,11 @@ def _html(solved: Solution) -> str:
 
 def _lines(solved: Solution) -> list[str]:
     sheet, sequence = solved.sheet, solved.sheet.sequence(solved.sequence)
-    seen = "each receiver sees itself and earlier sources" if sheet.is_causal else "all see all"
+    seen = (
+        "each receiver sees itself and earlier sources"
+        if sheet.is_causal
+        else "every receiver sees every source"
+    )
     kind = _KINDS[solved.exact]
     lines = [f"Sequence {sequence.name}: {' '.join(sequence.tokens)}"]
     if solved.receiver is not None:

@@ -1,4 +1,4 @@
-"""Exact numbers become float64 tensors here, once, and a worksheet becomes a trace."""
+"""Convert exact numbers to float64 tensors, once, and compute the trace of a worksheet."""
 
 from typing import Literal
 
@@ -26,7 +26,7 @@ def _floats(rows: Number) -> object:
 
 
 def weights_from_sheet(sheet: Sheet) -> HeadWeights:
-    """The weights of a worksheet in float64; a head without a bias that others have gets zeros."""
+    """The weights of a worksheet in float64; a missing bias is zero if another head has one."""
     heads, dim = sheet.heads, sheet.embed_dim
     return HeadWeights(
         w_q=_tensor(tuple(head.w_q for head in heads)),
@@ -47,16 +47,16 @@ def _biases(rows: tuple[Row | None, ...], width: int) -> Tensor | None:
 
 
 def input_from_sheet(sheet: Sheet, name: str | None = None) -> Float[Tensor, "1 T D"]:
-    """The input rows of one sentence in float64, (1, T, D).
+    """The input rows of one sequence in float64, (1, T, D).
 
     Raises:
-        WorksheetError: no sentence of that name.
+        WorksheetError: no sequence has that name.
     """
     return _tensor((sheet.sequence(name).x,))
 
 
 def layer_from_sheet(sheet: Sheet, form: Form = "packed") -> MultiHeadAttention:
-    """A living layer with the worksheet's weights and scale, in float64."""
+    """A layer with the worksheet's weights and scale, in float64."""
     scale = None if sheet.scale is None else float_of(sheet.scale)
     return MultiHeadAttention.from_weights(weights_from_sheet(sheet), form=form, scale=scale)
 
@@ -64,10 +64,10 @@ def layer_from_sheet(sheet: Sheet, form: Form = "packed") -> MultiHeadAttention:
 def trace_from_sheet(
     sheet: Sheet, name: str | None = None, form: Form = "packed"
 ) -> AttentionTrace:
-    """Trace one sentence of a worksheet through the loop or the packed form, with B = 1.
+    """Trace one sequence of a worksheet through the loop or the packed form, with B = 1.
 
     Raises:
-        WorksheetError: no sentence of that name.
+        WorksheetError: no sequence has that name.
     """
     x = input_from_sheet(sheet, name)
     with torch.no_grad():
@@ -77,10 +77,10 @@ def trace_from_sheet(
 def solve_float(
     sheet: Sheet, name: str | None = None, form: Form = "packed"
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Solve one sentence in float64, without a batch axis, by the names of `fields`.
+    """Solve one sequence in float64, without a batch axis, by the names of `fields`.
 
     Raises:
-        WorksheetError: no sentence of that name.
+        WorksheetError: no sequence has that name.
     """
     trace = trace_from_sheet(sheet, name, form)
     taken = ("q", "k", "v", "scores", "masked_scores", "attn_weights", "head_outputs", "concat")

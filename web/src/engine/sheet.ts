@@ -217,7 +217,7 @@ export function givenNumber(sheet: Sheet, place: string): Num | NumberError {
       error: `${shown} does not exist in ${sheet.name}: use a place such as heads.0.W_Q[0][0]`,
     };
   }
-  return { error: `${shown} is no single number: choose one, such as heads.0.W_Q[0][0]` };
+  return { error: `${shown} is not a single number: choose one, such as heads.0.W_Q[0][0]` };
 }
 
 function replaced(tree: unknown, keys: readonly Key[], number: Num): unknown {

@@ -195,7 +195,7 @@ function numeral(token: string): Num {
     if (token === "log") {
       throw new Refusal("uses log, which may mean two things: use ln for the natural logarithm");
     }
-    const what = token ? `has ${quoted(token)} where a number should stand` : "ends too early";
+    const what = token ? `has ${quoted(token)} instead of a number` : "ends too early";
     throw new Refusal(`${what}: ${NUMBER_FORM}`);
   }
   const [mantissa = "", exponent = "0"] = token.toLowerCase().split("e");
