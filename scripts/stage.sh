@@ -1,5 +1,5 @@
-# Read with `.` by the scripts that set something up. A stage that has finished leaves a stamp under
-# .venv, holding a hash of what it was made from; it runs again only when that hash changes.
+# Functions for the set-up scripts, which read this file with `.`. A finished stage leaves a stamp under
+# .venv with a hash of its inputs; it runs again only when that hash changes.
 
 stamps=.venv/.setup
 
@@ -10,7 +10,7 @@ fail() {
   exit 2
 }
 
-# hash_of FILE_OR_FOLDER...: one hash of the names and contents of these files
+# hash_of FILE_OR_FOLDER...: print one hash of the names and contents of these files
 hash_of() {
   {
     find "$@" -type f ! -path '*/__pycache__/*' | LC_ALL=C sort
@@ -23,7 +23,7 @@ is_done() {
   [ -f "$stamps/$1" ] && [ "$(cat "$stamps/$1")" = "$2" ]
 }
 
-# mark_done NAME KEY: leave the stamp, whole or not at all
+# mark_done NAME KEY: write the stamp
 mark_done() {
   mkdir -p "$stamps"
   printf '%s\n' "$2" >"$stamps/$1.part"
