@@ -28,6 +28,7 @@ from manyheads.attention.parameters import (
     copy_heads_into,
     heads_from_parameters,
     input_heads,
+    parameter_dtype,
     projection_parts,
     register_parameters,
     reset_parameters,

@@ -72,9 +72,14 @@ def reset_parameters(layer: nn.Module) -> None:
 
 
 def _value(layer: nn.Module, name: str) -> Tensor:
-    """A parameter, or what stands in its place, such as in `torch.func.functional_call`."""
+    """A parameter, or its replacement, such as in `torch.func.functional_call`."""
     value: Tensor = attrgetter(name)(layer)
     return value
+
+
+def parameter_dtype(layer: nn.Module, config: AttentionConfig) -> torch.dtype:
+    """The dtype of the input projections; the output projection may have been replaced."""
+    return _value(layer, "in_proj_weight" if config.has_one_input_width else PROJECTIONS[0]).dtype
 
 
 def projection_parts(
