@@ -200,7 +200,7 @@ class MultiHeadAttention(nn.Module):
     @property
     def is_hooked(self) -> bool:
         """Whether a hook is registered on a head, so that every form computes step by step."""
-        return any(self._is_hooked_at(name) for name in POINTS)
+        return self._heads is not None and any(map(self._is_hooked_at, POINTS))
 
     @typed_by_arguments
     def forward(  # noqa: PLR0913 - mirrors nn.MultiheadAttention
@@ -330,9 +330,7 @@ class MultiHeadAttention(nn.Module):
         key = query if key is None else key
         value = key if value is None else value
         inputs = (query, key, value)
-        check_inputs(
-            self.config, projection_parts(self, self.config)[0][0].dtype, *inputs, kv_cache
-        )
+        check_inputs(self.config, parameter_dtype(self, self.config), *inputs, kv_cache)
         q, k, v = self._projected(inputs, is_self)
         past = 0 if kv_cache is None else kv_cache.seq_len
         if isinstance(positions := self.config.positions, Rotary):
@@ -343,12 +341,8 @@ class MultiHeadAttention(nn.Module):
             assert kv_cache.k is not None and kv_cache.v is not None
             k, v = kv_cache.k, kv_cache.v
         ats = self._hooks_in_call(inputs)
-        if ats is not None:
-            q = at_each_head(ats, "q", q)
-        if self._is_hooked_at("k") or self._is_hooked_at("v"):  # then each head gets its own
-            k = at_each_head(ats, "k", repeat_kv(k, self.config.num_heads))
-            v = at_each_head(ats, "v", repeat_kv(v, self.config.num_heads))
-        return ProjectedHeads(q=q, k=k, v=v), kv_cache, ats
+        heads = ProjectedHeads(q=q, k=k, v=v)
+        return heads if ats is None else self._hooked(heads, ats), kv_cache, ats
 
     def _projected(self, inputs: tuple[Tensor, Tensor, Tensor], is_self: bool) -> Sequence[Tensor]:
         """Queries (B, H, T, d), keys (B, G, N, d) and values (B, G, N, v), not yet turned."""
@@ -369,6 +363,19 @@ class MultiHeadAttention(nn.Module):
             return None
         heads = cast("Iterable[LayerHead]", self.heads)
         return [partial(head.at_in_call, inputs) for head in heads]
+
+    def _hooked(self, heads: ProjectedHeads, ats: Sequence[At]) -> ProjectedHeads:
+        """Queries, keys and values after their hooks; a hook on shared keys repeats them first."""
+        q, k, v, num_heads = (
+            at_each_head(ats, "q", heads.q),
+            heads.k,
+            heads.v,
+            self.config.num_heads,
+        )
+        if self._is_hooked_at("k") or self._is_hooked_at("v"):
+            k = at_each_head(ats, "k", repeat_kv(k, num_heads))
+            v = at_each_head(ats, "v", repeat_kv(v, num_heads))
+        return ProjectedHeads(q=q, k=k, v=v)
 
     def _is_hooked_at(self, name: Point) -> bool:
         """Whether any head has a hook at this step."""
