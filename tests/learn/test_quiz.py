@@ -113,7 +113,7 @@ def test_a_rubric_is_separate_points_of_one_sentence(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(1, 9))
 def test_the_frame_of_the_story_is_there(number: int) -> None:
-    frames = frames_of(ROOT / "web" / "src" / "story")
+    frames = frames_of(ROOT / "web" / "src" / "story" / "text")
     assert len(frames) > 20
     assert question(number).frame in frames
 
