@@ -1,14 +1,11 @@
 """Explaining back: every point has its one question, and the first gap comes first."""
 
-import json
-
 import pytest
 
 from manyheads.core.errors import LearnError
 from manyheads.learn.explain_back import (
     HALVES,
     Topic,
-    explain_json,
     first_gap,
     num_points,
     title_of,
@@ -72,10 +69,10 @@ def test_an_unknown_topic_is_named_and_shown_printably() -> None:
 
 
 def test_json_has_all_topics() -> None:
-    found = json.loads(explain_json())["topics"]
+    found = [one.to_json() for one in topics()]
     assert [entry["id"] for entry in found] == list(topic_ids())
-    assert set(found[0]["explain_points"][0]) == {"point", "follow_up", "look_for"}
-    assert found[3]["apply_prompt"][1]["quantity"] == "two-routes:main.output[0][0]"
+    assert set(found[0]["explain"]["points"][0]) == {"says", "follow_up", "look_for"}
+    assert found[3]["apply"]["prompt"][1]["quantity"] == "two-routes:main.output[0][0]"
 
 
 def test_most_of_each_first_number_does_come_from_the_word_that_is_named() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from manyheads.learn.cards.deck import deck_json
 from manyheads.learn.cards.schedule import settings_json
-from manyheads.learn.explain_back import HALVES, Half, Point, Topic, topics
+from manyheads.learn.explain_back import topics
 from manyheads.learn.quiz import questions
 from manyheads.learn.worksheet_tries import Try, tries_of
 from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
@@ -20,7 +20,7 @@ def learn_data() -> dict[str, Any]:
     return {
         "format": FORMAT,
         "questions": [question.to_json() for question in questions()],
-        "topics": [_topic_data(topic) for topic in topics()],
+        "topics": [topic.to_json() for topic in topics()],
         "cards": deck_json(),
         "settings": settings_json(),
         "tries": [
@@ -42,23 +42,6 @@ def changes_of(sheet: Worksheet) -> dict[str, dict[str, Any]]:
         "one-wide-head": {"isWide": True},
         **heads,
         **mask,
-    }
-
-
-def _topic_data(topic: Topic) -> dict[str, Any]:
-    return {"id": topic.id, "title": topic.title, **{h: _half_data(topic, h) for h in HALVES}}
-
-
-def _half_data(topic: Topic, half: Half) -> dict[str, Any]:
-    points = [_point_data(point) for point in topic.points(half)]
-    return {"prompt": topic.prompt(half).to_json(), "points": points}
-
-
-def _point_data(point: Point) -> dict[str, Any]:
-    return {
-        "says": point.says.to_json(),
-        "follow_up": point.follow_up.to_json(),
-        "look_for": point.look_for.to_json(),
     }
 
 

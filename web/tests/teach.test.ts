@@ -51,7 +51,7 @@ test.each([
 test("the teacher's page is whole, and its ids are different", () => {
   const ids = teach.sections.map(({ id }) => id);
   expect(new Set(ids).size).toBe(ids.length);
-  expect(ids).toContain(idOf("A lesson of 45 minutes: from a row to a message"));
+  expect(ids).toContain(idOf("A lesson of 45 minutes: how one head works"));
   const slots = teach.sections.flatMap(({ blocks }) =>
     blocks.filter(({ kind }) => kind === "slot"),
   );

@@ -3,7 +3,6 @@
 The learner marks each point as covered or missing; what is asked next follows from that alone.
 """
 
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,9 +36,9 @@ class Point:
     """What a good answer to that question says."""
 
     def to_json(self) -> dict[str, Any]:
-        """`point`, `follow_up` and `look_for`."""
+        """All fields by the same names."""
         return {
-            "point": self.says.to_json(),
+            "says": self.says.to_json(),
             "follow_up": self.follow_up.to_json(),
             "look_for": self.look_for.to_json(),
         }
@@ -71,15 +70,15 @@ class Topic:
         return self.explain_prompt if half == "explain" else self.apply_prompt
 
     def to_json(self) -> dict[str, Any]:
-        """Everything above by the same names; sentences as in `Said.to_json`."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "explain_prompt": self.explain_prompt.to_json(),
-            "apply_prompt": self.apply_prompt.to_json(),
-            "explain_points": [point.to_json() for point in self.explain_points],
-            "apply_points": [point.to_json() for point in self.apply_points],
+        """`id`, `title`, and for each half its `prompt` and `points`."""
+        halves = {
+            half: {
+                "prompt": self.prompt(half).to_json(),
+                "points": [point.to_json() for point in self.points(half)],
+            }
+            for half in HALVES
         }
+        return {"id": self.id, "title": self.title, **halves}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,12 +147,6 @@ def topic(name: str) -> Topic:
 def topics() -> tuple[Topic, ...]:
     """All topics in order."""
     return tuple(topic(name) for name in topic_ids())
-
-
-def explain_json() -> str:
-    """All topics as one JSON document: `{"topics": [...]}`."""
-    document = {"topics": [one.to_json() for one in topics()]}
-    return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
 
 def _topic(entry: dict[str, Any]) -> Topic:

@@ -56,7 +56,7 @@ function addHeading(page: TeachPage, { depth, text }: Tokens.Heading): void {
   else fail(`heading "${text}" must be # once at the top, or ##`);
 }
 
-/** `A lesson of 45 minutes: from a row` is `a-lesson-of-45-minutes-from-a-row`. */
+/** `A lesson of 45 minutes: how one head works` is `a-lesson-of-45-minutes-how-one-head-works`. */
 export function idOf(title: string): string {
   return title
     .toLowerCase()
