@@ -13,6 +13,7 @@ import pytest
 
 from manyheads.cli.main import main
 from manyheads.learn.cards import deck
+from manyheads.learn.cards.reviews import Review, add_review
 
 FIRST, SECOND = deck()[:2]
 
@@ -22,7 +23,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Capt
     """Run `manyheads cards ...` with lines of input; gives status, output and error output."""
 
     def run(typed: str, *arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed.encode())))
         status = main(["cards", *arguments, "--data", str(tmp_path)])
         out, err = capsys.readouterr()
         return status, out, err
@@ -60,9 +61,9 @@ def test_the_end_of_input_and_q_stop_politely(typed: str, answers, tmp_path: Pat
 
 def test_what_is_no_rating_is_asked_again(answers, tmp_path: Path) -> None:  # noqa: ANN001
     typed = "\n5\n\n-1\n\u0663\n" + "x" * 1000 + "\n2\n"
-    status, out, _ = answers(typed)
+    status, _, err = answers(typed)
     assert status == 0
-    assert out.count("is no rating: type 1, 2, 3 or 4.") == 5
+    assert err.count("must be 1, 2, 3 or 4: type one of them") == 5
     assert saved(tmp_path) == [(FIRST.id, 2)]
 
 
@@ -73,13 +74,13 @@ def test_a_topic_a_limit_and_a_number_of_new_cards(answers, tmp_path: Path) -> N
     assert len(saved(tmp_path)) == 3
     assert "Nothing more now; the next card comes in 8 days." in out
     _, out, _ = answers("", "review", "--topic", "scale", "--new", "0")
-    assert "no new card may come today: ask for more with --new" in out
+    assert "there are no more new cards for today: use --new" in out
 
 
 def test_data_may_stand_before_the_further_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("\n4\n"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n4\n")))
     assert main(["cards", "--data", str(tmp_path / "new" / "folder"), "review"]) == 0
     assert saved(tmp_path / "new" / "folder") == [(FIRST.id, 4)]
 
@@ -184,21 +185,41 @@ def test_a_folder_that_cannot_be_one_is_one_line(
     assert "--data" in capsys.readouterr().err
 
 
-def cards(folder: Path, typed: bytes) -> subprocess.CompletedProcess[bytes]:
-    """Run the command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "manyheads.cli.main", "cards", "--data", str(folder)],
-        input=typed,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def test_bytes_that_are_no_text_are_a_wrong_answer_and_no_failure(tmp_path: Path) -> None:
-    done = cards(tmp_path, b"\xff\xfe\n\xff\n3\n")
-    assert (done.returncode, done.stderr) == (0, b"")
+def test_bytes_that_are_no_text_are_a_wrong_answer_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe\n\xff\n3\n")))
+    assert main(["cards", "--data", str(tmp_path)]) == 0
     assert saved(tmp_path) == [(FIRST.id, 3)]
+
+
+def test_a_rating_saved_just_before_ctrl_c_is_counted(
+    answers,  # noqa: ANN001
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(folder: Path, review: Review) -> None:
+        add_review(folder, review)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("manyheads.learn.cards.session.add_review", interrupted)
+    status, _, err = answers("\n4\n")
+    assert status == 130
+    assert err.startswith(f"\nSaved 1 review in {tmp_path / 'reviews.jsonl'}\n")
+    assert saved(tmp_path) == [(FIRST.id, 4)]
+
+
+def test_ctrl_c_before_a_rating_is_saved_counts_none(
+    answers,  # noqa: ANN001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(folder: Path, review: Review) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("manyheads.learn.cards.session.add_review", interrupted)
+    status, _, err = answers("\n4\n")
+    assert status == 130
+    assert err.startswith("\nNo review made.\n")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT: run on POSIX")

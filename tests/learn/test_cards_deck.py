@@ -11,10 +11,9 @@ from manyheads.checkpoints.shipped import load_shipped
 from manyheads.core.errors import LearnError, ManyHeadsError
 from manyheads.faults.catalogue import FAULT_KINDS
 from manyheads.learn.cards import cards_of, deck, deck_json, topics
-from manyheads.learn.cards.card_numbers import CardNumbers
+from manyheads.learn.cards.card_numbers import CardNumbers, numbers_of_layer
 from manyheads.learn.cards.deck import rows_of
-from manyheads.learn.cards.layer_numbers import numbers_of_layer
-from manyheads.learn.said import Quoted
+from manyheads.learn.sentences import Quoted
 from manyheads.worksheets.arithmetic import float_of
 from manyheads.worksheets.library import worksheet
 

@@ -12,13 +12,13 @@ import pytest
 from manyheads.core.errors import LearnError, MissingExtraError
 from manyheads.learn.cards import Card, deck
 from manyheads.learn.cards.export import write_deck
-from manyheads.learn.said import Said
+from manyheads.learn.sentences import Sentence
 
 TRICKY = Card(
     id="tricky-one",
     topic="scale",
-    front=Said(('a < b & "c" <script>\tx\ny',)),
-    back=Said(("<b>{{Front}}</b>",)),
+    front=Sentence(('a < b & "c" <script>\tx\ny',)),
+    back=Sentence(("<b>{{Front}}</b>",)),
 )
 
 

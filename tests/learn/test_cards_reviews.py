@@ -12,7 +12,13 @@ import pytest
 
 from manyheads.core.errors import LearnError
 from manyheads.core.files import lock_folder
-from manyheads.learn.cards.reviews import FILE_NAME, add_review, import_reviews, read_reviews
+from manyheads.learn.cards.reviews import (
+    FILE_NAME,
+    add_review,
+    import_reviews,
+    new_review,
+    read_reviews,
+)
 
 NOW = datetime(2026, 1, 31, 8, 5, 0, 123456, tzinfo=UTC)
 
@@ -26,7 +32,8 @@ def day(number: int) -> str:
 
 
 def test_a_review_is_one_line_that_comes_back(tmp_path: Path) -> None:
-    written = add_review(tmp_path, "shapes-split", 3, NOW)
+    written = new_review("shapes-split", 3, NOW)
+    add_review(tmp_path, written)
     assert (tmp_path / FILE_NAME).read_text() == line("shapes-split")
     assert read_reviews(tmp_path) == ((written,), False)
 
@@ -34,7 +41,9 @@ def test_a_review_is_one_line_that_comes_back(tmp_path: Path) -> None:
 def test_a_review_is_written_in_utc_whatever_the_zone(tmp_path: Path) -> None:
     from datetime import timezone
 
-    add_review(tmp_path, "a", 3, NOW.astimezone(timezone(timedelta(hours=5, minutes=30))))
+    add_review(
+        tmp_path, new_review("a", 3, NOW.astimezone(timezone(timedelta(hours=5, minutes=30))))
+    )
     assert (tmp_path / FILE_NAME).read_text() == line()
 
 
@@ -84,7 +93,7 @@ def test_half_a_line_at_the_end_is_told_and_set_aside_with_the_next_review(tmp_p
     path.write_text(line() + '{"card": "b", "ra')
     assert read_reviews(tmp_path).is_torn
     assert len(read_reviews(tmp_path).reviews) == 1
-    add_review(tmp_path, "c", 4, NOW)
+    add_review(tmp_path, new_review("c", 4, NOW))
     assert [review.card for review in read_reviews(tmp_path).reviews] == ["a", "c"]
     assert path.with_name(f"{FILE_NAME}.torn").read_text() == '{"card": "b", "ra\n'
 
@@ -94,7 +103,7 @@ def test_a_rating_that_is_none_is_refused_before_anything_is_written(
     rating: int, tmp_path: Path
 ) -> None:
     with pytest.raises(LearnError, match=r"rating \("):
-        add_review(tmp_path, "a", rating, NOW)
+        add_review(tmp_path, new_review("a", rating, NOW))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -157,7 +166,8 @@ def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
 def test_a_full_disk_loses_nothing_that_was_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved = add_review(tmp_path, "a", 3, NOW)
+    saved = new_review("a", 3, NOW)
+    add_review(tmp_path, saved)
 
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -165,7 +175,7 @@ def test_a_full_disk_loses_nothing_that_was_saved(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(LearnError, match=r"cannot be written \(No space left on device\)"):
-            add_review(tmp_path, "b", 3, NOW)
+            add_review(tmp_path, new_review("b", 3, NOW))
     assert read_reviews(tmp_path).reviews[0] == saved
     page = tmp_path / "page.jsonl"
     page.write_text(line("c"))
@@ -182,11 +192,11 @@ import resource, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from manyheads.core.errors import LearnError
-from manyheads.learn.cards.reviews import add_review
+from manyheads.learn.cards.reviews import add_review, new_review
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     for number in range(100):
-        add_review(Path(sys.argv[1]), f"card-{number}", 3, datetime.now(UTC))
+        add_review(Path(sys.argv[1]), new_review(f"card-{number}", 3, datetime.now(UTC)))
         print(number, flush=True)
 except LearnError as error:
     print(error)
@@ -202,7 +212,7 @@ def test_a_write_that_the_system_cuts_short_leaves_every_earlier_review(tmp_path
     assert "cannot be written (File too large)" in message
     found = read_reviews(tmp_path)
     assert [review.card for review in found.reviews] == [f"card-{number}" for number in numbers]
-    add_review(tmp_path, "after", 3, NOW)
+    add_review(tmp_path, new_review("after", 3, NOW))
     assert read_reviews(tmp_path).reviews[-1].card == "after"
 
 
@@ -210,9 +220,9 @@ ADD = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from manyheads.learn.cards.reviews import add_review
+from manyheads.learn.cards.reviews import add_review, new_review
 for number in range(25):
-    add_review(Path(sys.argv[1]), f"{sys.argv[2]}-{number}", 3, datetime.now(UTC))
+    add_review(Path(sys.argv[1]), new_review(f"{sys.argv[2]}-{number}", 3, datetime.now(UTC)))
 """
 
 
@@ -232,4 +242,4 @@ def test_a_folder_that_another_process_holds_is_named(
 ) -> None:
     monkeypatch.setattr("time.monotonic", iter([0.0, *range(10, 9999)]).__next__)
     with lock_folder(tmp_path), pytest.raises(LearnError, match=r"is in use by process \d+"):
-        add_review(tmp_path, "a", 3, NOW)
+        add_review(tmp_path, new_review("a", 3, NOW))

@@ -9,10 +9,18 @@ from hypothesis import strategies as st
 
 from manyheads.core.errors import LearnError
 from manyheads.learn.cards import deck
-from manyheads.learn.cards.progress import due_cards, new_cards, next_card, replay
 from manyheads.learn.cards.reviews import Review
-from manyheads.learn.cards.schedule import AHEAD, PARAMETERS, after_review, settings_json
-from manyheads.learn.cards.trusted import trusted_times
+from manyheads.learn.cards.schedule import (
+    AHEAD,
+    PARAMETERS,
+    after_review,
+    due_cards,
+    new_cards,
+    next_card,
+    replay,
+    settings_json,
+    trusted_times,
+)
 
 START = datetime(2026, 1, 1, 8, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -7,9 +7,8 @@ import pytest
 
 from manyheads.core.errors import LearnError
 from manyheads.learn.cards import deck
-from manyheads.learn.cards.overview import in_words, list_json, list_text, stats_json
 from manyheads.learn.cards.reviews import FILE_NAME
-from manyheads.learn.cards.session import Session
+from manyheads.learn.cards.session import Session, in_words, list_json, list_text, stats_json
 
 CARDS = deck()[:4]
 

@@ -17,7 +17,7 @@ from manyheads.core.errors import LearnError
 from manyheads.learn.exercises.counting import stored_parts
 from manyheads.learn.quiz import question, question_ids, questions, quiz_json
 from manyheads.learn.quiz.computed import computed_for
-from manyheads.learn.said import Said
+from manyheads.learn.sentences import Sentence
 from manyheads.worksheets.arithmetic import float_of
 from manyheads.worksheets.library import worksheet
 from manyheads.worksheets.numbers import parse_number
@@ -163,7 +163,7 @@ def test_every_computed_number_is_shown_somewhere() -> None:
     assert computed - shown - asked <= {"quiz:causality.leak-after"}  # a topic shows that one
 
 
-def _quoted(sentence: Said) -> list[Any]:
+def _quoted(sentence: Sentence) -> list[Any]:
     return [part for part in sentence.parts if not isinstance(part, str)]
 
 

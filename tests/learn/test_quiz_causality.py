@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from manyheads.attention.module import MultiHeadAttention
-from manyheads.learn.quiz import causality
-from manyheads.learn.quiz.causality import causality_numbers, measured_leaks
+from manyheads.learn.quiz import computed
+from manyheads.learn.quiz.computed import causality_numbers, measured_leaks
 
 
 def test_a_causal_layer_leaks_nothing_to_the_last_bit() -> None:
@@ -38,7 +38,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
         assert isinstance(leaked, Tensor)
         return leaked
 
-    monkeypatch.setattr(causality, "_output", output)
+    monkeypatch.setattr(computed, "_output", output)
 
 
 @pytest.mark.parametrize(

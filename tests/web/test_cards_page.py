@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from manyheads.learn.cards.deck import deck
-from manyheads.learn.cards.progress import replay
+from manyheads.learn.cards.schedule import replay
 from manyheads.learn.cards.reviews import read_reviews
 from tests.web.browsing import Visit
 from tests.web.learning import NOON, REVIEWS, bring_in, check_said, kept, saved, turn

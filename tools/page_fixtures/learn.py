@@ -13,11 +13,11 @@ from typing import Any
 
 from manyheads.core.errors import LearnError
 from manyheads.learn.cards.deck import deck
-from manyheads.learn.cards.progress import due_cards, next_card, replay
 from manyheads.learn.cards.reviews import FILE_NAME, Review, import_reviews, read_reviews
-from manyheads.learn.cards.schedule import NEW_A_DAY
+from manyheads.learn.cards.schedule import NEW_A_DAY, due_cards, next_card, replay
 from manyheads.learn.predictions import direction_of, judge
-from manyheads.learn.quiz.typed import mark_numeric, shown
+from manyheads.learn.quiz.question import mark_numeric
+from manyheads.learn.sentences import value_text
 from manyheads.learn.worksheet_tries import tries_of
 from manyheads.worksheets.arithmetic import Number, float_of, is_exact
 from manyheads.worksheets.library import worksheet, worksheet_names
@@ -140,14 +140,21 @@ def _tries() -> Iterator[dict[str, Any]]:
             for one in tries_of(sheet, sequence):
                 if one.name not in changes_of(sheet):
                     continue
-                texts = ("higher", "lower", "same", "L", "0.333", shown(one.after).split()[-1])
+                texts = (
+                    "higher",
+                    "lower",
+                    "same",
+                    "L",
+                    "0.333",
+                    value_text(one.after).split()[-1],
+                )
                 yield {
                     "worksheet": name,
                     "sequence": sequence,
                     "name": one.name,
                     "before": float_of(one.before),
                     "after": float_of(one.after),
-                    "shown": shown(one.after),
+                    "shown": value_text(one.after),
                     "direction": direction_of(one.before, one.after),
                     "judged": {text: judge(text, one.before, one.after).right for text in texts},
                 }

@@ -85,8 +85,7 @@ def list_cards(above: Path | None, data: Path | None, as_json: bool, topic: str 
       manyheads cards list --topic scale
     """
     from manyheads.learn.cards.deck import cards_of
-    from manyheads.learn.cards.overview import list_json, list_text
-    from manyheads.learn.cards.session import utc_now
+    from manyheads.learn.cards.session import list_json, list_text, utc_now
 
     progress = _session(data or above, topic).progress()
     if as_json:
@@ -107,8 +106,7 @@ def stats(above: Path | None, data: Path | None, as_json: bool) -> None:
       manyheads cards stats
     """
     from manyheads.learn.cards.deck import cards_of, topics
-    from manyheads.learn.cards.overview import stats_json, stats_text
-    from manyheads.learn.cards.session import utc_now
+    from manyheads.learn.cards.session import stats_json, stats_text, utc_now
 
     progress, now = _session(data or above, None).progress(), utc_now()
     by_topic = [(topic, stats_json(cards_of(topic), progress, now)) for topic in topics()]

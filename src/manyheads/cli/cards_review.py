@@ -1,18 +1,20 @@
-"""The dialogue of `manyheads cards review`; ratings are saved one by one."""
-
-import sys
+"""The dialogue of `manyheads cards review`; each rating is saved at once."""
 
 import click
 
+from manyheads.cli.asking import Asker, EndOfAnswers
+from manyheads.core.errors import LearnError
+from manyheads.core.text import quoted
 from manyheads.learn.cards.deck import Card
-from manyheads.learn.cards.overview import in_words
 from manyheads.learn.cards.reviews import RATINGS
-from manyheads.learn.cards.session import Session
+from manyheads.learn.cards.session import Session, in_words
 from manyheads.learn.own_files import check_can_be_written
 
-_WIDTH = 78
 _STOP = "q"
 _CHOICES = "   ".join(f"{number} {name}" for number, name in RATINGS.items())
+_BY_TEXT = {str(number): number for number in RATINGS} | {
+    name: number for number, name in RATINGS.items()
+}
 
 
 def review_cards(session: Session, limit: int | None) -> None:
@@ -20,71 +22,63 @@ def review_cards(session: Session, limit: int | None) -> None:
 
     Raises:
         LearnError: the file cannot be written; all ratings before are saved.
-        KeyboardInterrupt: as it came, after what is saved was said.
+        KeyboardInterrupt: Ctrl-C, after a line on what is saved.
     """
     check_can_be_written(session.path)
-    _make_readable()
     try:
-        _ask_cards(session, limit)
+        _ask_cards(Asker(), session, limit)
+    except EndOfAnswers:
+        pass
     except KeyboardInterrupt:
         click.echo(f"\n{_saved(session)}", err=True)
         raise
     click.echo(_saved(session))
 
 
-def _ask_cards(session: Session, limit: int | None) -> None:
-    while limit is None or session.num_saved < limit:
+def _ask_cards(asker: Asker, session: Session, limit: int | None) -> None:
+    count = 0
+    while limit is None or count < limit:
         card = session.next()
         if card is None:
             click.echo(_nothing_left(session))
             return
-        if not _asked(session, card):
-            return
+        _ask_card(asker, session, card)
+        count += 1
 
 
-def _asked(session: Session, card: Card) -> bool:
-    """Show a card and take its rating; False where the learner stops."""
+def _ask_card(asker: Asker, session: Session, card: Card) -> None:
+    """Show a card and save its rating.
+
+    Raises:
+        EndOfAnswers: the learner stops.
+    """
     due, new = session.counts()
-    click.echo(f"{card.topic} · {due} due, {new} new today")
-    _say(str(card.front))
-    guess = _line(f"\nYour answer, or Enter ({_STOP} stops): ")
-    if guess is None or guess == _STOP:
-        return False
-    _say(str(card.back))
-    rating = _rating()
-    if rating is None:
-        return False
+    asker.say(f"{card.topic} · {due} due, {new} new today", indent="")
+    asker.say(f"{card.front}\n\n")
+    _line(asker, f"Your answer, or Enter ({_STOP} stops)")
+    asker.say(f"{card.back}\n\n")
+    rating = _rating(asker)
     state = session.rate(card, rating)
-    click.echo(
-        f"{RATINGS[rating].capitalize()}: comes again {in_words(state.due - session.now())}.\n"
-    )
-    return True
+    wait = in_words(state.due - session.now())
+    asker.say(f"{RATINGS[rating].capitalize()}: comes again {wait}.\n\n", indent="")
 
 
-def _rating() -> int | None:
+def _rating(asker: Asker) -> int:
     while True:
-        text = _line(f"\n{_CHOICES}   ({_STOP} stops): ")
-        if text is None or text == _STOP:
-            return None
-        names = {name: number for number, name in RATINGS.items()}
-        if text in names:
-            return names[text]
-        if text in {str(number) for number in RATINGS}:
-            return int(text)
-        click.echo(f"{_short(text)} is no rating: type 1, 2, 3 or 4.")
+        text = _line(asker, f"{_CHOICES}   ({_STOP} stops)")
+        if text in _BY_TEXT:
+            return _BY_TEXT[text]
+        asker.warn(f"rating ({quoted(text, 20)}) must be 1, 2, 3 or 4: type one of them")
 
 
-def _line(prompt: str) -> str | None:
-    """A line of input, None at its end."""
-    click.echo(prompt, nl=False)
-    line = sys.stdin.readline() if sys.stdin is not None else ""
-    if line == "" or not sys.stdin.isatty():
-        click.echo()
-    return line.strip().lower() if line else None
-
-
-def _say(text: str) -> None:
-    click.echo(click.wrap_text(text, width=_WIDTH, initial_indent="  ", subsequent_indent="  "))
+def _line(asker: Asker, what: str) -> str:
+    try:
+        text = asker.line(what).lower()
+    except LearnError:  # longer than any answer
+        text = "..."
+    if text == _STOP:
+        raise EndOfAnswers
+    return text
 
 
 def _saved(session: Session) -> str:
@@ -96,16 +90,5 @@ def _saved(session: Session) -> str:
 def _nothing_left(session: Session) -> str:
     due = session.next_due()
     if due is None:
-        return "Nothing is due, and no new card may come today: ask for more with --new."
+        return "Nothing is due, and there are no more new cards for today: use --new to get more."
     return f"Nothing more now; the next card comes {in_words(due - session.now())}."
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 20 else f"{text[:17]}...")
-
-
-def _make_readable() -> None:
-    """Let bytes that are no text be a wrong answer instead of a failure."""
-    reconfigure = getattr(sys.stdin, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="replace")

@@ -16,7 +16,7 @@ from manyheads.core.errors import LearnError
 if TYPE_CHECKING:
     from manyheads.cli.asking import Asker
     from manyheads.learn.attempts import QuizAttempt
-    from manyheads.learn.quiz import Ask, Marked, Question
+    from manyheads.learn.quiz import Ask, NumberMark, Question
 
 _FROM_ELSEWHERE = {
     "explain": ("manyheads.cli.quiz_explain", "explain"),
@@ -168,7 +168,7 @@ def _ask_numbers(asker: "Asker", asked: "Question", attempt: "QuizAttempt") -> N
             asker.say(marked.says)
 
 
-def _marked(ask: "Ask", line: str) -> "tuple[str, Marked]":
+def _marked(ask: "Ask", line: str) -> "tuple[str, NumberMark]":
     from manyheads.learn.quiz import mark_numeric
     from manyheads.learn.typed import is_right
 
@@ -263,7 +263,7 @@ def list_(ctx: click.Context, data: Path | None, as_json: bool) -> None:
       manyheads quiz list
     """
     from manyheads.learn.own_files import data_folder
-    from manyheads.learn.quiz.standing import standings
+    from manyheads.learn.quiz.question import standings
 
     found = standings(data_folder(data or ctx.obj))
     if as_json:

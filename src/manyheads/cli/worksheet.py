@@ -302,10 +302,10 @@ def _asked(asker: "Asker", chosen: "Try") -> "tuple[str, Judged] | None":
 def outcome_text(chosen: "Try") -> str:
     """The number before and after, and the direction of the change."""
     from manyheads.learn.predictions import direction_of
-    from manyheads.learn.quiz.typed import shown
+    from manyheads.learn.sentences import value_text
 
     way = direction_of(chosen.before, chosen.after)
-    return f"{shown(chosen.before)} becomes {shown(chosen.after)} ({way})"
+    return f"{value_text(chosen.before)} becomes {value_text(chosen.after)} ({way})"
 
 
 def _document(chosen: "Try", found: "tuple[str, Judged] | None", where: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from manyheads.core.errors import LearnError
 from manyheads.core.text import quoted
 from manyheads.learn.quiz.computed import computed_for
 from manyheads.learn.quiz.question import flowed
-from manyheads.learn.said import Said, say
+from manyheads.learn.sentences import Sentence, filled
 from manyheads.worksheets.arithmetic import Number
 from manyheads.worksheets.numbers import Literal as Plain
 
@@ -28,11 +28,11 @@ HALVES: tuple[Half, ...] = get_args(Half)
 class Point:
     """Something that a complete explanation, or application, says."""
 
-    says: Said
+    says: Sentence
     """The point, in one sentence."""
-    follow_up: Said
+    follow_up: Sentence
     """The one question for whoever left it out."""
-    look_for: Said
+    look_for: Sentence
     """What a good answer to that question says."""
 
     def to_json(self) -> dict[str, Any]:
@@ -52,9 +52,9 @@ class Topic:
     """Short name, as in records and addresses."""
     title: str
     """One line."""
-    explain_prompt: Said
+    explain_prompt: Sentence
     """Asks for an explanation."""
-    apply_prompt: Said
+    apply_prompt: Sentence
     """Asks for an application to a case with numbers."""
     explain_points: tuple[Point, ...]
     """What the explanation should say."""
@@ -65,13 +65,13 @@ class Topic:
         """The points of one half."""
         return self.explain_points if half == "explain" else self.apply_points
 
-    def prompt(self, half: Half) -> Said:
+    def prompt(self, half: Half) -> Sentence:
         """The prompt of one half."""
         return self.explain_prompt if half == "explain" else self.apply_prompt
 
     def to_json(self) -> dict[str, Any]:
         """`id`, `title`, and for each half its `prompt` and `points`."""
-        halves = {
+        halves: dict[str, Any] = {
             half: {
                 "prompt": self.prompt(half).to_json(),
                 "points": [point.to_json() for point in self.points(half)],
@@ -156,8 +156,8 @@ def _topic(entry: dict[str, Any]) -> Topic:
     return Topic(
         id=entry["id"],
         title=entry["title"],
-        explain_prompt=say(flowed(entry["explain_prompt"]), computed),
-        apply_prompt=say(flowed(entry["apply_prompt"]), computed),
+        explain_prompt=filled(flowed(entry["explain_prompt"]), computed),
+        apply_prompt=filled(flowed(entry["apply_prompt"]), computed),
         explain_points=tuple(_point(part, computed) for part in entry["explain"]),
         apply_points=tuple(_point(part, computed) for part in entry["apply"]),
     )
@@ -165,9 +165,9 @@ def _topic(entry: dict[str, Any]) -> Topic:
 
 def _point(part: dict[str, str], computed: Mapping[str, Number]) -> Point:
     return Point(
-        says=say(part["point"], computed),
-        follow_up=say(part["follow_up"], computed),
-        look_for=say(part["look_for"], computed),
+        says=filled(part["point"], computed),
+        follow_up=filled(part["follow_up"], computed),
+        look_for=filled(part["look_for"], computed),
     )
 
 

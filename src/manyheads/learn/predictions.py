@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from manyheads.core.errors import LearnError
 from manyheads.learn.attempts import checked_text, written_now
 from manyheads.learn.own_files import add_record, read_records
-from manyheads.learn.quiz.typed import shown
+from manyheads.learn.sentences import value_text
 from manyheads.learn.typed import is_right, is_same
 from manyheads.worksheets.arithmetic import Number, add, is_positive, negative
 
@@ -123,7 +123,7 @@ def judge(prediction: str, before: Number, after: Number) -> Judged:
     verdict = "right" if came_true else "not right"
     return Judged(
         came_true,
-        f"It was {shown(before)} and is {shown(after)} ({direction_of(before, after)}): "
+        f"It was {value_text(before)} and is {value_text(after)} ({direction_of(before, after)}): "
         f"your prediction was {verdict}.",
     )
 

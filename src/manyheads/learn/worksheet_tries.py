@@ -9,7 +9,7 @@ from functools import cached_property
 
 from manyheads.core.errors import LearnError, WorksheetError
 from manyheads.core.text import quoted
-from manyheads.learn.quiz.typed import shown
+from manyheads.learn.sentences import value_text
 from manyheads.worksheets.arithmetic import ONE, Number, add, decimal_of, negative
 from manyheads.worksheets.exact import Steps, solve_exact
 from manyheads.worksheets.interventions import one_wide_head, without_head, zero_query
@@ -46,7 +46,7 @@ class Try:
     @property
     def question(self) -> str:
         """The question, with the number before the change."""
-        return f"{self.change} The {self.label} is {shown(self.before)}. What does it become?"
+        return f"{self.change} The {self.label} is {value_text(self.before)}. What does it become?"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ def _zero_query(given: _Given) -> Try:
         zero_query(given.sheet),
         lambda after: (
             f"A query of zero gives every key the same score, so softmax gives each of the {count} "
-            f"sources that {where} sees the same weight: {shown(after)}."
+            f"sources that {where} sees the same weight: {value_text(after)}."
         ),
     )
 
@@ -146,8 +146,8 @@ def _without_head(given: _Given, h: int) -> Try:
         ("output", given.last, j),
         without_head(given.sheet, h),
         lambda after: (
-            f"Head {h + 1} contributed {shown(parts[j])} here. The output is a sum over heads, so "
-            f"only that contribution is missing. The sum of the others is {shown(after)}."
+            f"Head {h + 1} contributed {value_text(parts[j])} here. The output is a sum over "
+            f"heads, so only that contribution is missing. The sum of the others is {value_text(after)}."
         ),
     )
 
@@ -160,7 +160,7 @@ def _one_wide_head(given: _Given) -> list[Try]:
     except WorksheetError:  # wider than a worksheet may be
         return []
     weights = [head[given.last][given.strongest] for head in given.steps["attn_weights"]]
-    each = ", ".join(f"{shown(w)} in head {h}" for h, w in enumerate(weights, start=1))
+    each = ", ".join(f"{value_text(w)} in head {h}" for h, w in enumerate(weights, start=1))
     made = given.made(
         "one-wide-head",
         "All heads become one head of their joined width, with the same columns.",
@@ -168,7 +168,7 @@ def _one_wide_head(given: _Given) -> list[Try]:
         wide,
         lambda after: (
             "One wide head sums the products of all heads, with one scale, before its softmax. "
-            f"Instead of {each}, the source has one weight for all values: {shown(after)}."
+            f"Instead of {each}, the source has one weight for all values: {value_text(after)}."
         ),
     )
     return [made]
@@ -188,7 +188,7 @@ def _without_mask(given: _Given) -> list[Try]:
         changed,
         lambda after: (
             "With the mask, position 1 sees only itself. Without it, position 1 mixes the values "
-            f"of all {given.last + 1} sources, which gives {shown(after)}."
+            f"of all {given.last + 1} sources, which gives {value_text(after)}."
         ),
     )
     last = given.made(
@@ -198,7 +198,7 @@ def _without_mask(given: _Given) -> list[Try]:
         changed,
         lambda after: (
             f"No source comes after the last position, so the mask blocks nothing there. The "
-            f"number stays {shown(after)}."
+            f"number stays {value_text(after)}."
         ),
     )
     return [first, last]
@@ -209,11 +209,12 @@ def _edited_number(given: _Given) -> Try:
     new, factor = add(old, ONE), given.steps["concat"][given.last][0]
     return given.made(
         "edit-w-o",
-        f"The first number of W_O grows from {shown(old)} to {shown(new)}.",
+        f"The first number of W_O grows from {value_text(old)} to {value_text(new)}.",
         ("output", given.last, 0),
         given.sheet.edit({"W_O[0][0]": exact_text(new)}),
         lambda after: (
             f"This number of W_O is multiplied by the first number of the joined row, "
-            f"{shown(factor)}. One more adds that number once: the output becomes {shown(after)}."
+            f"{value_text(factor)}. One more adds that number once: the output becomes "
+            f"{value_text(after)}."
         ),
     )

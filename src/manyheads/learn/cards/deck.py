@@ -9,7 +9,7 @@ from typing import Any
 
 from manyheads.core.errors import LearnError
 from manyheads.learn.cards.card_numbers import CardNumbers
-from manyheads.learn.said import Said
+from manyheads.learn.sentences import Sentence
 
 _DATA = Path(__file__).parent / "data"
 _TOPICS = (
@@ -27,9 +27,9 @@ class Card:
     """Never changes, so that reviews and an imported deck keep belonging to it."""
     topic: str
     """One of `topics()`."""
-    front: Said
+    front: Sentence
     """The question."""
-    back: Said
+    back: Sentence
     """The answer, and why."""
 
 
@@ -63,7 +63,7 @@ def rows_of(topic: str) -> list[dict[str, Any]]:
 
 
 def deck_json(cards: Iterable[Card] | None = None) -> list[dict[str, Any]]:
-    """The deck for a page: id, topic, front and back of each card, as `Said.to_json` writes them.
+    """The deck for a page: id, topic, front and back of each card, as `Sentence.to_json`.
 
     Args:
         cards: some of the deck; None takes all.

@@ -68,27 +68,25 @@ def read_reviews(folder: Path) -> Reviews:
     return Reviews(_each_once(_parsed(path, records)), torn.strip() != "")
 
 
-def add_review(folder: Path, card_id: str, rating: int, now: datetime) -> Review:
-    """Write a review down; it is on disk when this returns.
-
-    Args:
-        folder: the learner's.
-        card_id: of a card.
-        rating: 1 to 4.
-        now: the time of the review.
+def new_review(card_id: str, rating: int, now: datetime) -> Review:
+    """Make a review, not saved yet; its time is rounded down to milliseconds.
 
     Raises:
-        LearnError: no such rating, or the file cannot be written.
+        LearnError: rating is not 1 to 4.
     """
     _check_rating(rating)
     when = now.astimezone(UTC)
-    review = Review(
-        card=card_id,
-        rating=rating,
-        when=when.replace(microsecond=when.microsecond // 1000 * 1000),
-    )
+    when = when.replace(microsecond=when.microsecond // 1000 * 1000)
+    return Review(card=card_id, rating=rating, when=when)
+
+
+def add_review(folder: Path, review: Review) -> None:
+    """Append a review to the file of a learner's folder; it is on disk when this returns.
+
+    Raises:
+        LearnError: the file cannot be written.
+    """
     add_record(folder / FILE_NAME, review.record)
-    return review
 
 
 def import_reviews(folder: Path, path: Path) -> Merged:

@@ -2,17 +2,18 @@
 
 from manyheads.learn.quiz.question import (
     Ask,
+    NumberMark,
     Question,
+    mark_numeric,
     question,
     question_ids,
     questions,
     quiz_json,
 )
-from manyheads.learn.quiz.typed import Marked, mark_numeric
 
 __all__ = [
     "Ask",
-    "Marked",
+    "NumberMark",
     "Question",
     "mark_numeric",
     "question",

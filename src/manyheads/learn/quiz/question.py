@@ -1,4 +1,4 @@
-"""Question: what is asked, its numbers, the full answer and the rubric, read from a data file."""
+"""Questions: what each one asks, its answer and rubric, how it is marked, and its results."""
 
 import json
 import re
@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from manyheads.core.errors import LearnError
+from manyheads.learn.attempts import QUIZ_FILE, flags, latest
 from manyheads.learn.quiz.computed import computed_for
-from manyheads.learn.said import Said, number_named, say
+from manyheads.learn.sentences import Sentence, filled, number_named, value_text
+from manyheads.learn.typed import how_close, typed_number
 from manyheads.worksheets.arithmetic import Number, float_of, is_exact
 from manyheads.worksheets.numbers import exact_text
 
@@ -22,7 +24,7 @@ _DATA = Path(__file__).parent / "questions.toml"
 class Ask:
     """One number that is asked for."""
 
-    prompt: Said
+    prompt: Sentence
     """The question."""
     quantity: str
     """The name of the number."""
@@ -49,13 +51,13 @@ class Question:
     """Its place in the quiz, from 1."""
     title: str
     """One line."""
-    prompt: Said
+    prompt: Sentence
     """What is asked in words."""
     numbers: tuple[Ask, ...]
     """What is asked in numbers, to be answered before the full answer is seen."""
-    answer: Said
+    answer: Sentence
     """The full answer; an empty line begins a paragraph."""
-    rubric: tuple[Said, ...]
+    rubric: tuple[Sentence, ...]
     """What a complete answer says, a point a sentence."""
     frame: str
     """The frame of the page's story that shows it, such as "full-input"."""
@@ -63,7 +65,7 @@ class Question:
     """The worksheet whose given numbers one has to look at; None where the prompts say enough."""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything above by the same names; sentences as in `Said.to_json`."""
+        """Everything above by the same names; sentences as in `Sentence.to_json`."""
         return {
             "id": self.id,
             "number": self.number,
@@ -119,10 +121,10 @@ def question(number: int) -> Question:
         id=entry["id"],
         number=number,
         title=entry["title"],
-        prompt=say(flowed(entry["prompt"]), computed),
+        prompt=filled(flowed(entry["prompt"]), computed),
         numbers=tuple(_ask(part, computed) for part in entry["number"]),
-        answer=say(flowed(entry["answer"]), computed),
-        rubric=tuple(say(point, computed) for point in entry["rubric"]),
+        answer=filled(flowed(entry["answer"]), computed),
+        rubric=tuple(filled(point, computed) for point in entry["rubric"]),
         frame=entry["frame"],
         worksheet=entry.get("worksheet"),
     )
@@ -147,7 +149,7 @@ def flowed(text: str) -> str:
 
 def _ask(part: dict[str, str], computed: Mapping[str, Number]) -> Ask:
     return Ask(
-        prompt=say(part["prompt"], computed),
+        prompt=filled(part["prompt"], computed),
         quantity=part["value"],
         value=number_named(part["value"], computed),
     )
@@ -157,3 +159,89 @@ def _ask(part: dict[str, str], computed: Mapping[str, Number]) -> Ask:
 def _entries() -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = tomllib.loads(_DATA.read_text(encoding="utf-8"))["question"]
     return entries
+
+
+class NumberMark(NamedTuple):
+    """A marked number."""
+
+    is_right: bool
+    """Whether it counts."""
+    says: str
+    """One sentence for the learner, with the right number."""
+
+
+def mark_numeric(typed: str, value: Number) -> NumberMark:
+    """Mark a typed number: equal, or the value rounded to the digits typed, three at least.
+
+    Args:
+        typed: such as "26/7", "sqrt(2)/2", "37.1%" or "3.71".
+        value: what the engine says.
+
+    Raises:
+        LearnError: nothing was typed, or it is no number; says what can be read.
+    """
+    close = how_close(typed_number(typed), value)
+    begins = {
+        "same": "Right:",
+        "rounded": "Right, rounded:",
+        "coarse": "Close, but too few digits to tell: it is",
+        "other": "Not so: it is",
+    }
+    return NumberMark(close in ("same", "rounded"), f"{begins[close]} {value_text(value)}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """The latest attempt at one question."""
+
+    number: int
+    """The question's place, from 1."""
+    id: str
+    """Its id."""
+    title: str
+    """One line."""
+    is_asked: bool
+    """Whether there was an attempt."""
+    right: tuple[bool | None, ...]
+    """For each number, whether it was right; None where it was left out."""
+    covered: tuple[bool | None, ...]
+    """For each point, whether the answer had it; None where that was not judged."""
+
+    @property
+    def says(self) -> str:
+        """Numbers right and points covered, in a few words."""
+        if not self.is_asked:
+            return "not asked yet"
+        right, covered = self.right.count(True), self.covered.count(True)
+        return f"{right}/{len(self.right)} numbers, {covered}/{len(self.covered)} points"
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields by the same names."""
+        return {
+            "number": self.number,
+            "id": self.id,
+            "title": self.title,
+            "is_asked": self.is_asked,
+            "right": list(self.right),
+            "covered": list(self.covered),
+        }
+
+
+def standings(folder: Path) -> tuple[Standing, ...]:
+    """One standing a question, in order; nothing is computed for them.
+
+    Raises:
+        LearnError: the file of attempts is damaged.
+    """
+    found = latest(folder, QUIZ_FILE, "question")
+    return tuple(
+        Standing(
+            number=number,
+            id=outline.id,
+            title=outline.title,
+            is_asked=(outline.id,) in found,
+            right=flags(found.get((outline.id,)), "right", outline.num_numbers),
+            covered=flags(found.get((outline.id,)), "covered", outline.num_points),
+        )
+        for number, outline in enumerate(outlines(), start=1)
+    )

@@ -7,11 +7,12 @@ keeps its name and its full precision, so that a page can show where it comes fr
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 
 from manyheads.core.errors import LearnError
 from manyheads.worksheets.arithmetic import Number, float_of
-from manyheads.worksheets.display import fraction_text
+from manyheads.worksheets.display import fraction_text, rounded
 from manyheads.worksheets.exact import Steps, scale_of, solve_exact
 from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
 from manyheads.worksheets.numbers import parse_number
@@ -37,7 +38,7 @@ Part = str | Quoted
 
 
 @dataclass(frozen=True)
-class Said:
+class Sentence:
     """A sentence: texts and numbers in turn."""
 
     parts: tuple[Part, ...]
@@ -57,7 +58,7 @@ class Said:
         ]
 
 
-def say(template: str, computed: Mapping[str, Number] | None = None) -> Said:
+def filled(template: str, computed: Mapping[str, Number] | None = None) -> Sentence:
     """Fill the numbers of a sentence in.
 
     Args:
@@ -79,7 +80,7 @@ def say(template: str, computed: Mapping[str, Number] | None = None) -> Said:
         parts.append(Quoted(quantity=name, value=float_of(value), text=_shown(value, form, name)))
         end = match.end()
     parts.append(template[end:])
-    return Said(tuple(part for part in parts if part != ""))
+    return Sentence(tuple(part for part in parts if part != ""))
 
 
 def number_named(name: str, computed: Mapping[str, Number]) -> Number:
@@ -112,6 +113,13 @@ def _opened(name: str) -> Worksheet:
 @cache
 def _solved(name: str, sequence: str) -> Steps:
     return solve_exact(_opened(name), sequence)
+
+
+def value_text(value: Number) -> str:
+    """Write a number: exact where that is short, and rounded, as in `26/7 = 3.714`."""
+    exact, decimals = fraction_text(value), rounded(float_of(value))
+    is_short = exact == decimals or (isinstance(value, Fraction) and value.denominator == 1)
+    return exact if is_short else f"{exact} = {decimals}"
 
 
 def _shown(value: Number, form: str, name: str) -> str:
