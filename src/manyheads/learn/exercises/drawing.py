@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from manyheads.models.sampling import PCG32
-
 T = TypeVar("T")
 
 
@@ -17,6 +15,8 @@ class Draws:
     """
 
     def __init__(self, seed: int, stream: int) -> None:
+        from manyheads.models.sampling import PCG32  # loads torch
+
         self._chance = PCG32(seed, stream)
 
     def below(self, count: int) -> int:
