@@ -147,7 +147,8 @@ def _without_head(given: _Given, h: int) -> Try:
         without_head(given.sheet, h),
         lambda after: (
             f"Head {h + 1} contributed {value_text(parts[j])} here. The output is a sum over "
-            f"heads, so only that contribution is missing. The sum of the others is {value_text(after)}."
+            f"heads, so only that contribution is missing. The sum of the others is "
+            f"{value_text(after)}."
         ),
     )
 
