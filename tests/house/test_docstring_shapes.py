@@ -42,6 +42,8 @@ def annotated_shapes(annotation: ast.expr | None) -> set[Shape]:
     for node in ast.walk(annotation) if annotation else ():
         if not (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple)):
             continue
+        if ast.unparse(node.value) == "Literal":
+            continue
         last = node.slice.elts[-1]
         if isinstance(last, ast.Constant) and isinstance(last.value, str):
             shapes.add(tuple(normal_axis(axis) for axis in last.value.split()))
@@ -158,6 +160,11 @@ def test_a_docstring_with_other_letters_is_found(wrong: dict[str, str], said: st
         text = text.replace("{" + name + "}", shape)
     found = complaints(list(ast.walk(ast.parse(text))))
     assert [said in words for _, words in found] == [True] if said else not found
+
+
+def test_the_texts_of_a_literal_are_no_shape() -> None:
+    tree = ast.parse('class A:\n    kind: Literal["one", "two"]\n    """which."""\n')
+    assert not complaints(list(ast.walk(tree)))
 
 
 def test_a_field_with_other_letters_is_found() -> None:
