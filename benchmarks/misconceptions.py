@@ -14,32 +14,15 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from benchmarks.wrong_answers import (
-    ABLATION,
-    CONCAT,
-    CONTRIBUTION,
-    MESSAGE,
-    PROJECTED,
-    SCORE,
-    WEIGHT_ROW,
-    ZERO_QUERY,
-    Shown,
-)
-from benchmarks.wrong_counts import BYTES, GROUPED, MASK_ROWS, PARAMETERS
-from benchmarks.wrong_places import PLACES
+from benchmarks.wrong_answers import SHOWN, Shown
+from benchmarks.wrong_counts import COUNTED
+from benchmarks.wrong_places import PLACED
 from manyheads.learn.exercises import KINDS, Exercise, exercise, mark
 from manyheads.worksheets.arithmetic import float_of
 
 BAR_NAMED, BAR_ACCUSED = 0.8, 0.02
-SHOWN: dict[str, dict[str, Any]] = {
-    "score": SCORE, "weight-row": WEIGHT_ROW, "message": MESSAGE, "concat": CONCAT,
-    "projected-output": PROJECTED, "contribution": CONTRIBUTION, "zero-query": ZERO_QUERY,
-    "ablation": ABLATION,
-}  # fmt: skip
-COUNTED: dict[str, dict[str, Any]] = {
-    "parameter-count": PARAMETERS, "byte-count": BYTES, "mask-rows": MASK_ROWS,
-    "grouped-heads": GROUPED, "layout-conversion": PLACES,
-}  # fmt: skip
+ANSWERS: dict[str, dict[str, Any]] = {**SHOWN, **COUNTED, **PLACED}
+"""By kind and misconception, what somebody answers; "right" is the right answer."""
 
 
 @lru_cache(maxsize=8)
@@ -47,10 +30,10 @@ def _shown(kind: str, seed: int) -> Shown:
     return Shown(exercise(kind, seed))
 
 
-def wrong_answer(drawn: Exercise, name: str) -> list[float]:
-    """What somebody with this misconception gets, computed without the exercise's own numbers."""
+def answer_of(drawn: Exercise, name: str) -> list[float]:
+    """The answer with a misconception, or "right", computed without the exercise's own answers."""
     shown = _shown(drawn.kind, drawn.seed) if drawn.kind in SHOWN else drawn
-    made = (SHOWN | COUNTED)[drawn.kind][name](shown)
+    made = ANSWERS[drawn.kind][name](shown)
     return [round(float(number), 13) for number in made]  # nobody types 2e-16 for 0
 
 
@@ -84,7 +67,7 @@ def chance_answers(drawn: Exercise, chance: random.Random) -> Iterator[tuple[str
 
 
 def _whole(drawn: Exercise, right: list[float], chance: random.Random) -> list[str]:
-    if drawn.kind in COUNTED and drawn.kind != "mask-rows":
+    if drawn.kind not in SHOWN and drawn.kind != "mask-rows":
         return [str(chance.randint(0, round(2 * value) + 2)) for value in right]
     return [str(chance.randint(-9, 9)) for _ in right]
 
@@ -170,7 +153,7 @@ _COUNTS = ("scripted", "named", "misnamed", "chance", "accused")
 def _scripted(drawn: Exercise) -> Counter[str]:
     found = Counter[str]()
     for item in drawn.misconceptions:
-        for typed in typings(wrong_answer(drawn, item.name)):
+        for typed in typings(answer_of(drawn, item.name)):
             names = {named.name for named in mark(drawn, typed).misconceptions}
             found["scripted"] += 1
             found["named"] += names == {item.name}

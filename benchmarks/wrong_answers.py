@@ -1,4 +1,4 @@
-"""Wrong answers to exercises about attention, computed in floats by whoever makes the mistake.
+"""Answers to exercises about attention, right and wrong, computed in floats by other code.
 
 Nothing here reads the exercise's own answers: the worksheet goes through the faulty pipelines of
 `manyheads.faults`, and slips that no code makes are computed by numpy from the tables shown.
@@ -60,7 +60,7 @@ class Shown:
         """The receiver that is asked; where none is named, the one whose numbers are shown."""
         if re.search(r"receiver \d", self.prompt):
             return self.number("receiver")
-        shown = self.tables.get("joined", self.tables.get("head outputs"))
+        shown = self.tables.get("concat", self.tables.get("head outputs"))
         assert shown is not None
         _, y = self.attended(PLAIN, self.problem)
         rows = y[0].permute(1, 0, 2).flatten(1).numpy()  # (T, H*v)
@@ -125,6 +125,7 @@ def _raw(s: Shown) -> Array:
 
 
 SCORE: dict[str, Wrong] = {
+    "right": _scores(PLAIN),
     "scale:model-width": _scaled(-0.5, "model"),
     "scale:width-itself": _scaled(-1.0, "head"),
     "scale:none": _scaled(0.0, "head"),
@@ -147,6 +148,7 @@ def _row(s: Shown) -> Array:
 
 
 WEIGHT_ROW: dict[str, Wrong] = {
+    "right": _weights(PLAIN),
     "softmax-axis:receivers": _weights(SoftmaxOverAxis(-2)),
     "scale:twice": _weights(OtherScale(0.25)),
     "forgot-exp": lambda s: _row(s) / _row(s).sum(),
@@ -170,6 +172,7 @@ def _unprojected(s: Shown) -> Tensor:
 
 
 MESSAGE: dict[str, Wrong] = {
+    "right": lambda s: s.attended(PLAIN, s.problem)[1][0, s.number("head"), s.receiver],
     "column-for-row": lambda s: s.tables["weights"][:, s.receiver] @ _values(s),
     "weights-ignored": lambda s: _seen(s).mean(axis=0),
     "summed-values": lambda s: _seen(s).sum(axis=0),
@@ -190,6 +193,7 @@ def _without_query(pipeline: Pipeline, *, is_causal: bool = True) -> Wrong:
 
 
 ZERO_QUERY: dict[str, Wrong] = {
+    "right": _without_query(PLAIN),
     "causal-hint-ignored": _without_query(PLAIN, is_causal=False),
     "mask-after-softmax": _without_query(MaskAfterSoftmax("all")),
     "zero-message": lambda s: np.zeros(s.tables["v"].shape[1]),
@@ -213,6 +217,7 @@ def _parts(s: Shown) -> Array:
 
 
 CONCAT: dict[str, Wrong] = {
+    "right": _merged(PLAIN),
     "heads-averaged:mean": _merged(HeadsCombined(is_mean=True)),
     "heads-averaged:mean-once": lambda s: _parts(s).mean(axis=0),
     "heads-averaged:sum": _merged(HeadsCombined(is_mean=False)),
@@ -223,6 +228,7 @@ CONCAT: dict[str, Wrong] = {
 }
 
 PROJECTED: dict[str, Wrong] = {
+    "right": lambda s: s.output(PLAIN),
     "output-projection-missing": lambda s: s.output(Unprojected("o")),
     "bias-dropped": lambda s: s.output(OtherWeights(_without_bias("o"))),
     "weight-transposed": lambda s: s.output(OtherWeights(_transposed("o"))),
@@ -267,6 +273,7 @@ def _moved_rows(s: Shown) -> Array:
 
 
 CONTRIBUTION: dict[str, Wrong] = {
+    "right": _added(PLAIN),
     "cut-after-output": lambda s: _cut(s, keeps=True),
     "whole-output": lambda s: s.output(PLAIN),
     "other-head": lambda s: s.output(PLAIN, s.only([_next(s)], has_bias=False)),
@@ -291,6 +298,7 @@ def _closed(s: Shown) -> Array:
 
 
 ABLATION: dict[str, Wrong] = {
+    "right": lambda s: s.output(PLAIN, s.only(_others(s, _head(s)), has_bias=True)),
     "cut-after-output": lambda s: _cut(s, keeps=False),
     "contribution-itself": _added(PLAIN),
     "nothing-removed": lambda s: s.output(PLAIN),
@@ -299,3 +307,15 @@ ABLATION: dict[str, Wrong] = {
     "bias-dropped": lambda s: s.output(PLAIN, s.only(_others(s, _head(s)), has_bias=False)),
     "closed-the-gap": _closed,
 }
+
+SHOWN: dict[str, dict[str, Wrong]] = {
+    "score": SCORE,
+    "weight-row": WEIGHT_ROW,
+    "message": MESSAGE,
+    "concat": CONCAT,
+    "projected-output": PROJECTED,
+    "contribution": CONTRIBUTION,
+    "zero-query": ZERO_QUERY,
+    "ablation": ABLATION,
+}
+"""By kind and misconception; "right" is the right answer."""

@@ -1,4 +1,4 @@
-"""Wrong answers about masks, counts and layouts, made by torch itself from what an exercise shows.
+"""Answers about masks and counts, right and wrong, computed by torch from what an exercise shows.
 
 Masks come from `core/masks.py` and go through the faulty pipelines; parameters are those of real
 `nn.Linear` layers, bytes those of real tensors, and places are where a marked weight turns up.
@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from manyheads.attention.module import MultiHeadAttention
 from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import GivenMask, Problem
 from manyheads.core.masks import causal_mask, window_mask
@@ -85,6 +86,7 @@ def _query(exercise: Exercise) -> int:
 
 
 MASK_ROWS: dict[str, Wrong] = {
+    "right": _row(Pipeline()),
     "mask-ignored": _row(ChangedMasks(_ignored, None)),
     "mask-polarity": _row(ChangedMasks(_inverted, None)),
     "mask-after-softmax": _row(MaskAfterSoftmax("masks")),
@@ -135,6 +137,12 @@ def _right_inputs(total: Callable[[int, int, int, int], int]) -> Wrong:
     return answer
 
 
+def _parameters(exercise: Exercise) -> list[float]:
+    dim, heads, groups, width = _sizes(exercise)
+    layer = MultiHeadAttention(dim, heads, num_kv_heads=groups, head_dim=width)
+    return [layer.in_proj_weight.numel(), sum(p.numel() for p in layer.parameters())]
+
+
 def _queries_only(exercise: Exercise) -> list[float]:
     dim, heads, _, width = _sizes(exercise)
     joined = heads * width
@@ -144,6 +152,7 @@ def _queries_only(exercise: Exercise) -> list[float]:
 
 
 PARAMETERS: dict[str, Wrong] = {
+    "right": _parameters,
     "counted-one-head": _layer(lambda dim, h, g, d: (d, d, (h * d, dim))),
     "full-key-value-heads": _layer(lambda dim, h, g, d: (h * d, h * d, (h * d, dim))),
     "counted-queries-only": _queries_only,
@@ -165,7 +174,7 @@ def _taken(**changes: int) -> Wrong:
         }
         sizes = [facts[name] for name in ("batch", "query heads", "positions")]
         batch, heads, length = sizes
-        kind = {1: torch.int8, 2: torch.float16, 4: torch.float32}[facts["bytes a number"]]
+        kind = {1: torch.int8, 2: torch.float16, 4: torch.float32}[facts["bytes per number"]]
         rows = facts.get("rows", length)
         scores = torch.empty(batch, heads, rows, length, dtype=kind, device="meta")
         groups = heads if "caches all" in facts else facts["key/value heads"]
@@ -177,9 +186,10 @@ def _taken(**changes: int) -> Wrong:
 
 
 BYTES: dict[str, Wrong] = {
+    "right": _taken(),
     "counted-one-head": _taken(query_heads=1, kv_heads=1),
     "forgot-batch": _taken(batch=1),
-    "counted-numbers": _taken(bytes_a_number=1),
+    "counted-numbers": _taken(bytes_per_number=1),
     "cache-for-every-query-head": _taken(caches_all=1),
     "forgot-values": _taken(parts=1),
     "one-layer-cached": _taken(cached_layers=1),
@@ -222,6 +232,7 @@ def _shares_by_groups(exercise: Exercise) -> list[float]:
 
 
 GROUPED: dict[str, Wrong] = {
+    "right": _reads(None, 1),
     "grouped-order:tiled": _reads(TiledGroups(), 1),
     "grouped-order:first": _reads(OneGroup(), 1),
     "counted-from-zero": _reads(None, 0),
@@ -230,3 +241,11 @@ GROUPED: dict[str, Wrong] = {
     "forgot-values": _reads(None, 1, parts=1),
     "shares-by-groups": _shares_by_groups,
 }
+
+COUNTED: dict[str, dict[str, Wrong]] = {
+    "parameter-count": PARAMETERS,
+    "byte-count": BYTES,
+    "mask-rows": MASK_ROWS,
+    "grouped-heads": GROUPED,
+}
+"""By kind and misconception; "right" is the right answer."""

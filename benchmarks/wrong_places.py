@@ -1,4 +1,4 @@
-"""Wrong answers about layouts: a single marked weight is packed wrongly, and looked for."""
+"""Answers about layouts, right and wrong: one marked weight is packed and looked for."""
 
 import re
 from collections.abc import Callable
@@ -92,6 +92,7 @@ def _minor(exercise: Exercise) -> list[float]:
 
 
 PLACES: dict[str, Wrong] = {
+    "right": _right,
     "weight-transposed": lambda e: _right(e)[::-1],
     "packed-layout": _other_packing,
     "counted-from-one": lambda e: [n + 1 for n in _right(e)],
@@ -100,3 +101,5 @@ PLACES: dict[str, Wrong] = {
     "unpack-order": _other_order,
     "head-order": _minor,
 }
+PLACED: dict[str, dict[str, Wrong]] = {"layout-conversion": PLACES}
+"""By kind and misconception; "right" is the right answer."""

@@ -9,7 +9,8 @@ from click.testing import CliRunner, Result
 from manyheads.cli.quiz_exercises import exercises
 from manyheads.core.errors import LearnError
 from manyheads.learn.exercises import KINDS, exercise
-from manyheads.learn.exercises.results import FILE
+from manyheads.learn.exercises.answers import MAX_BYTES
+from manyheads.learn.exercises.marking import FILE
 from manyheads.worksheets.numbers import exact_text
 
 
@@ -73,7 +74,7 @@ def test_asking_marks_names_the_mistake_and_keeps_it(tmp_path: Path) -> None:
 def test_end_of_input_ends_politely_and_says_what_is_kept(tmp_path: Path) -> None:
     result = run("score", "--seed", "7", "--count", "3", typed="3 1/2 -1.5\n", data=tmp_path)
     assert result.exit_code == 0
-    assert f"1 of 1 right. Kept in {tmp_path / FILE}." in result.output
+    assert f"1 of 1 right. Saved in {tmp_path / FILE}." in result.output
     nothing = run("score", "--seed", "7", typed="", data=tmp_path)
     assert nothing.exit_code == 0
     assert "No answers." in nothing.output
@@ -123,20 +124,20 @@ def test_what_a_sheet_asks_and_a_file_leaves_out_is_wrong(tmp_path: Path) -> Non
     [
         ("", "has no answers"),
         ("score/7 1 2", "has no colon in line 1"),
-        ("score: 1", r"exercise ('score') is no kind/seed"),
-        ("score/-7: 1", "is no kind/seed"),
-        ("score/" + "9" * 5000 + ": 1", "is no kind/seed"),
+        ("score: 1", r"exercise ('score') must be a kind and a seed"),
+        ("score/-7: 1", "must be a kind and a seed"),
+        ("score/" + "9" * 5000 + ": 1", "must be a kind and a seed"),
         ("score/4294967296: 1", "seed (4294967296) must be a whole number"),
-        ("scores/1: 1", "kind ('scores') is not known"),
+        ("scores/1: 1", "kind ('scores') does not exist"),
         ("score/1: 1\nscore/1: 2", "answers 'score/1' twice"),
         ('{"score/1": "1", "score/1": "2"}', "answers 'score/1' twice"),
-        ('{"score/1": {}}', "with no text and no list of numbers"),
-        ('{"score/1": null}', "with no text and no list of numbers"),
-        ('{"score/1": [[1]]}', "with no text and no list of numbers"),
-        ('{"score/1": true}', "with no text and no list of numbers"),
-        ('{"score/1": ', "is no JSON"),
+        ('{"score/1": {}}', "with a text or a list of numbers"),
+        ('{"score/1": null}', "with a text or a list of numbers"),
+        ('{"score/1": [[1]]}', "with a text or a list of numbers"),
+        ('{"score/1": true}', "with a text or a list of numbers"),
+        ('{"score/1": ', "is not JSON"),
         ("[" * 100_000, "has no colon"),
-        ('{"a":' + "[" * 100_000, "is no JSON"),
+        ('{"a":' + "[" * 100_000, "is not JSON"),
     ],
 )
 def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, text: str, says: str) -> None:
@@ -152,17 +153,19 @@ def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
     assert "cannot be read" in str(missing.exception)
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
-    assert "is no UTF-8 text" in str(run("--answers", str(binary), data=tmp_path).exception)
-    binary.write_bytes(b"x" * 1_000_001)
+    assert "is not UTF-8 text" in str(run("--answers", str(binary), data=tmp_path).exception)
+    binary.write_bytes(b"#" * MAX_BYTES)
+    assert "has no answers" in str(run("--answers", str(binary), data=tmp_path).exception)
+    binary.write_bytes(b"#" * (MAX_BYTES + 1))
     assert "larger than" in str(run("--answers", str(binary), data=tmp_path).exception)
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("nothing",), "kind ('nothing') is not known"),
+        (("nothing",), "kind ('nothing') does not exist"),
         (("--seed", "-1"), "seed (-1) must be"),
-        (("--seed", "1", "--count", "0"), "count (0) must be 1 to 1000"),
+        (("--seed", "1", "--count", "0"), "count (0) must be from 1 to 1000"),
         (("--seed", "1", "--count", "1001"), "count (1001) must be"),
     ],
 )
@@ -175,7 +178,7 @@ def test_wrong_use_is_refused(tmp_path: Path, options: tuple[str, ...], says: st
 def test_a_kind_with_answers_needs_the_seed_of_the_sheet(tmp_path: Path) -> None:
     result = run("score", "--answers", answers(tmp_path, "score/7: 1"), data=tmp_path)
     assert result.exit_code == 2
-    assert "needs the sheet's --seed" in result.output
+    assert "needs the seed: add --seed" in result.output
 
 
 def test_the_largest_seed_goes_on_with_zero(tmp_path: Path) -> None:
@@ -189,3 +192,11 @@ def test_a_damaged_file_of_results_loses_nothing(tmp_path: Path) -> None:
     run("score", "--seed", "7", typed="3 1/2 -1.5\n", data=tmp_path)
     assert len(kept(tmp_path)) == 2
     assert (tmp_path / f"{FILE}.torn").read_text().strip() == '{"half'
+
+
+def test_help_lists_every_kind_with_what_it_asks() -> None:
+    text = CliRunner().invoke(exercises, ["--help"]).output
+    said = " ".join(text.split())
+    for kind in KINDS.values():
+        assert f"{kind.name} {kind.summary}" in said
+    assert max(map(len, text.splitlines())) <= 80

@@ -9,7 +9,6 @@ import pytest
 from benchmarks.misconceptions import BAR_ACCUSED, measured
 from manyheads.learn.exercises import KINDS, exercise, mark
 from manyheads.learn.exercises.form import Exercise, number_text, slip
-from manyheads.learn.exercises.marking import answer_text
 from manyheads.worksheets.arithmetic import float_of
 from manyheads.worksheets.numbers import exact_text
 
@@ -70,9 +69,9 @@ def test_right_answers(typed: str) -> None:
     ("typed", "says"),
     [
         ("", "is empty"),
-        ("1/7 2/7", "2 numbers typed, 3 wanted: a, b, c."),
-        ("1/7", "1 number typed, 3 wanted"),
-        ("0.14 0.29 0.57", "0.14 has too few digits to tell: give 3 decimals"),
+        ("1/7 2/7", "You typed 2 numbers; type 3: a, b, c."),
+        ("1/7", "You typed 1 number; type 3: a"),
+        ("0.14 0.29 0.57", "0.14 has too few digits: type 3 decimals or a fraction."),
         ("1/7 0.29 4/7", "0.29 has too few digits"),
         ("10^10^10 1 2", "cannot be read"),
         ("nan nan nan", "has 'nan'"),
@@ -90,20 +89,23 @@ def test_what_cannot_be_judged_is_neither_right_nor_a_mistake(typed: str, says: 
 @pytest.mark.parametrize(
     ("typed", "says"),
     [
-        ("1 2 3", "none of 3 is right"),
-        ("1/7 2 3", "1 of 3 is right"),
-        ("1/7 2/7 3/7", "2 of 3 are right"),
-        ("0.14 1 1", "none of 3 is right"),  # two digits are not enough to be right
-        ("4/7 2/7 2/7", "1 of 3 is right"),  # two of three numbers of a slip are no accusation
-        ("0.142 0.285 0.571", "1 of 3 is right"),  # cut off instead of rounded
-        ("0.142857 0.285714 0.571422", "2 of 3 are right"),
+        ("1 2 3", "0 of 3 numbers are right"),
+        ("1/7 2 3", "1 of 3 numbers is right"),
+        ("1/7 2/7 3/7", "2 of 3 numbers are right"),
+        ("0.14 1 1", "0 of 3 numbers are right"),  # two digits are not enough to be right
+        (
+            "4/7 2/7 2/7",
+            "1 of 3 numbers is right",
+        ),  # two of three numbers of a slip are no accusation
+        ("0.142 0.285 0.571", "1 of 3 numbers is right"),  # cut off instead of rounded
+        ("0.142857 0.285714 0.571422", "2 of 3 numbers are right"),
     ],
 )
 def test_an_unknown_mistake_is_never_guessed(typed: str, says: str) -> None:
     found = mark(three(), typed)
     assert found.is_judged
     assert found.misconceptions == ()
-    assert found.says == f"Not right, and not a mistake we know: {says}."
+    assert found.says == (f"Not right: {says}, and no known mistake gives these numbers.")
 
 
 def test_a_slip_with_fewer_numbers_than_asked_is_named() -> None:
@@ -148,7 +150,7 @@ def test_rounded_answers_of_every_kind_are_right() -> None:
 
 
 def test_answer_text_names_each_number() -> None:
-    assert answer_text(three()) == "a = 1/7, b = 2/7, c = 4/7"
+    assert three().answer_text() == "a = 1/7, b = 2/7, c = 4/7"
 
 
 def test_scripted_mistakes_are_named_and_chance_numbers_are_not() -> None:

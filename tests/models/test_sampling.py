@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.pcg32 import PCG32
 from manyheads.data import tokens
 from manyheads.models import config
-from manyheads.models.sampling import PCG32, Sampling, choose_word, probability_of_word
+from manyheads.models.sampling import Sampling, choose_word, probability_of_word
 
 # PCG32(42) draws 0.63031..., 0.48155..., 0.72701..., 0.51493... first.
 FIRST_DRAWS = [0xA15C02B7 / 2**32, 0x7B47F409 / 2**32, 0xBA1D3330 / 2**32, 0x83D2F293 / 2**32]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from playwright.sync_api import Page
 
 from manyheads.learn.exercises import Exercise, Mark
-from manyheads.learn.exercises.form import Numbers, number_text
+from manyheads.learn.exercises.form import number_text
+from manyheads.worksheets.sheet import Row
 from tests.web.reckoning import drawn
 from tools.page.exercises import SEEDS
 
@@ -67,7 +68,7 @@ def names(one: Exercise) -> dict[str, set[str]]:
     return {"given": given, "open": given | answer | wrong}
 
 
-def texts(numbers: Numbers) -> list[str]:
+def texts(numbers: Row) -> list[str]:
     """Numbers as they can be typed."""
     return [number_text(number).removeprefix("~") for number in numbers]
 

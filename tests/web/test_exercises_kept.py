@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from manyheads.learn.exercises import KINDS, Exercise, mark
-from manyheads.learn.exercises.results import FILE, Marked, record_of
+from manyheads.learn.exercises.marking import FILE, Marked, record_of
 from manyheads.learn.own_files import add_record, read_records
 from tests.web.browsing import Visit
 from tests.web.exercising import LAST_SEED, answer_with, place, texts

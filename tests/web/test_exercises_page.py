@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 
 from manyheads.learn.exercises import KINDS, mark
 from manyheads.learn.exercises.form import number_text
-from manyheads.learn.exercises.results import FILE, Marked, record_of
+from manyheads.learn.exercises.marking import FILE, Marked, record_of
 from manyheads.worksheets.arithmetic import float_of
 from tests.web.browsing import Visit
 from tests.web.exercising import answer_with, check_lines, names, place, texts

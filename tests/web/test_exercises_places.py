@@ -5,8 +5,7 @@ import re
 import pytest
 
 from manyheads.learn.exercises import KINDS
-from manyheads.learn.exercises.answers import MAX_COUNT, exercise_sheet
-from manyheads.learn.exercises.kinds import LARGEST_SEED
+from manyheads.learn.exercises.kinds import LARGEST_SEED, MAX_COUNT, exercise_sheet
 from tests.web.browsing import Visit
 from tests.web.exercising import LAST_SEED, answer_with, check_lines, plain, texts
 

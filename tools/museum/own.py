@@ -1,4 +1,4 @@
-"""Examples whose fault is outside the formula: state, memory, precision, gradients."""
+"""FaultExamples whose fault lies beside the sum: state, memory, precision, gradients."""
 
 from dataclasses import replace
 from functools import partial

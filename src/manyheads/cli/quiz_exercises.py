@@ -1,7 +1,8 @@
-"""`manyheads quiz exercises`: drawn from a seed, answered by the engine, wrong answers named."""
+"""`manyheads quiz exercises`: draw exercises from a seed, mark answers, name known mistakes."""
 
 import json
 import secrets
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,38 +10,77 @@ import click
 
 from manyheads.cli.asking import Asker, EndOfAnswers
 from manyheads.cli.learn_options import DATA, FORCE, PAPER
-from manyheads.cli.quiz_exercises_pdf import print_exercises
 from manyheads.cli.types import INTEGER, FilePath
 from manyheads.core.errors import LearnError
 from manyheads.core.tables import wrapped
-from manyheads.learn.exercises.answers import answers_from_file, exercise_named, exercise_sheet
+from manyheads.learn.exercises.answers import answers_from_file
 from manyheads.learn.exercises.form import Exercise
-from manyheads.learn.exercises.kinds import KINDS
-from manyheads.learn.exercises.marking import Mark, answer_text, mark
-from manyheads.learn.exercises.results import FILE, Marked, keep, marked
-from manyheads.learn.exercises.sheet_text import exercise_text, working_text
+from manyheads.learn.exercises.kinds import KINDS, exercise_named, exercise_sheet
+from manyheads.learn.exercises.marking import FILE, Marked, keep, mark, marked
 from manyheads.learn.own_files import data_folder
 
 _SEEDS = 10_000
+_NAME = max(map(len, KINDS)) + 2
 
 
-@click.command()
+def _kind_lines() -> str:
+    """Every kind with what it asks, in 76 columns."""
+    return "\n".join(
+        textwrap.fill(
+            kind.summary,
+            width=76,
+            initial_indent=f"  {kind.name:<{_NAME}}",
+            subsequent_indent=" " * (_NAME + 2),
+        )
+        for kind in KINDS.values()
+    )
+
+
+_HELP = f"""Do exercises that are drawn from a random seed and marked exactly.
+
+Type the numbers that are asked for. A wrong answer is compared with known mistakes, and the
+mistake is named. Without a KIND, exercises of all kinds are drawn in turn.
+
+\b
+Kinds:
+{_kind_lines()}
+
+With --answers, the answers in a file are marked; with a KIND, --seed or --count, exercises of that
+sheet without an answer count as wrong. The exit status is 1 if any answer is wrong.
+
+\b
+Examples:
+  manyheads quiz exercises score weight-row --seed 7 --count 4
+  manyheads quiz exercises --seed 7 --json > sheet.json
+  manyheads quiz exercises --answers answers.txt
+  manyheads quiz exercises score --seed 7 --pdf key.pdf --with-answers
+"""
+
+
+@click.command(help=_HELP)
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
-@click.option("--seed", type=INTEGER, metavar="N", help="The same seed gives the same sheet.")
-@click.option("--count", type=INTEGER, metavar="N", help="How many; one of each kind unless given.")
+@click.option(
+    "--seed",
+    type=INTEGER,
+    metavar="N",
+    help="Random seed of the sheet (default: a new one each time).",
+)
+@click.option(
+    "--count", type=INTEGER, metavar="N", help="Number of exercises (default: one of each kind)."
+)
 @click.option(
     "--answers",
     type=FilePath(),
     metavar="FILE",
-    help='Mark a file: {"score/7": "1/2, 0, 3"} or lines such as score/7: 1/2, 0, 3.',
+    help='File of answers to mark: {"score/7": "1/2, 0, 3"}, or lines such as score/7: 1/2, 0, 3.',
 )
-@click.option("--with-answers", is_flag=True, help="Show answers, misconceptions and working.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document; asks nothing.")
+@click.option("--with-answers", is_flag=True, help="Show answers, known mistakes and working.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document; ask nothing.")
 @click.option(
     "--pdf",
     type=FilePath(),
     metavar="OUT.pdf",
-    help="Write the sheet on paper; with --with-answers its key.",
+    help="File to print the sheet to; with --with-answers, the answer key.",
 )
 @PAPER
 @FORCE
@@ -57,50 +97,46 @@ def exercises(  # noqa: PLR0913 - one argument an option
     force: bool,
     data: Path | None,
 ) -> None:
-    r"""Do exercises that are drawn from a seed and marked by the engine.
-
-    KIND is score, weight-row, message, concat, projected-output, contribution, zero-query,
-    ablation, parameter-count, byte-count, mask-rows, grouped-heads or layout-conversion; all in
-    turn unless given. A wrong answer is compared with known mistakes, and the mistake is named.
-
-    With --answers the file is marked, and with a KIND, --seed or --count also what it leaves out
-    of that sheet. The exit status is 1 when any answer is wrong.
-
-    \b
-    Examples:
-      manyheads quiz exercises score weight-row --seed 7 --count 4
-      manyheads quiz exercises --seed 7 --json > sheet.json
-      manyheads quiz exercises --answers answers.txt
-      manyheads quiz exercises score --seed 7 --count 3 --pdf key.pdf --with-answers
-    """
+    """Do exercises; the help text is `_HELP`."""
     is_sheet = bool(kinds) or seed is not None or count is not None
     first = secrets.randbelow(_SEEDS) if seed is None else seed
     wanted = len(kinds or KINDS) if count is None else count
     if pdf is not None and (as_json or answers is not None):
-        raise click.UsageError("--pdf goes with neither --json nor --answers: leave one out")
+        raise click.UsageError("--pdf cannot be combined with --json or --answers: leave one out")
+    if answers is not None and is_sheet and seed is None:
+        raise click.UsageError("--answers with a KIND or --count needs the seed: add --seed")
+    sheet = [] if answers and not is_sheet else list(exercise_sheet(kinds, first, wanted))
     if pdf is not None:
         again = " ".join(["manyheads quiz exercises", *kinds, f"--seed {first} --count {wanted}"])
-        sheet = list(exercise_sheet(kinds, first, wanted))
-        print_exercises(sheet, pdf, again, is_key=with_answers, paper=paper, force=force)
+        _print(sheet, pdf, again, is_key=with_answers, paper=paper, force=force)
     elif answers is not None:
-        sheet = list(exercise_sheet(kinds, first, wanted)) if is_sheet and seed is not None else []
-        if is_sheet and seed is None:
-            raise click.UsageError("--answers with a KIND or --count needs the sheet's --seed")
         _mark_file(answers, sheet, as_json, data)
-    elif as_json or with_answers:
-        _list(list(exercise_sheet(kinds, first, wanted)), with_answers, as_json)
-    else:
-        _ask_all(list(exercise_sheet(kinds, first, wanted)), data_folder(data))
-
-
-def _list(sheet: Sequence[Exercise], with_answers: bool, as_json: bool) -> None:
-    if as_json:
+    elif as_json:
         items = [exercise.to_json(with_answer=with_answers) for exercise in sheet]
         click.echo(json.dumps({"exercises": items}, ensure_ascii=False))
-        return
+    elif with_answers:
+        _show_answers(sheet)
+    else:
+        _ask_all(sheet, data_folder(data))
+
+
+def _print(
+    sheet: Sequence[Exercise], out: Path, again: str, *, is_key: bool, paper: str, force: bool
+) -> None:
+    """Write exercises as a PDF; `again` is the command that draws the same ones."""
+    from manyheads.report.paper import check_target, pdf_from_sheets, write_pdf
+    from manyheads.report.paper_exercises import sheets_from_exercises
+
+    check_target(out, force)
+    sheets = sheets_from_exercises(sheet, again)
+    write_pdf(out, pdf_from_sheets(sheets, is_key=is_key, size=paper), force)
+    click.echo(f"{'The key' if is_key else 'The sheet'} is in {out} ({again})")
+
+
+def _show_answers(sheet: Sequence[Exercise]) -> None:
     for exercise in sheet:
-        click.echo(f"{exercise_text(exercise)}\n\nWorking:\n{working_text(exercise)}")
-        click.echo("\n".join(wrapped(f"Answer: {answer_text(exercise)}.")))
+        click.echo(f"{exercise.question_text()}\n\nWorking:\n{exercise.working_text()}")
+        click.echo("\n".join(wrapped(f"Answer: {exercise.answer_text()}.")))
         click.echo("Known mistakes:")
         for item in exercise.misconceptions:
             click.echo("\n".join(wrapped(f"{item.name}: {item.says}", indent="  ")))
@@ -130,7 +166,7 @@ def _mark_file(path: Path, sheet: Sequence[Exercise], as_json: bool, data: Path 
 
 def _ask_all(sheet: Sequence[Exercise], folder: Path) -> None:
     asker = Asker()
-    click.echo("Type the numbers, then Enter; an empty line passes on, Ctrl-D ends.\n")
+    click.echo("Type the numbers, then Enter. An empty line skips an exercise; Ctrl-D ends.\n")
     results: list[Marked] = []
     try:
         for exercise in sheet:
@@ -144,19 +180,19 @@ def _ask_all(sheet: Sequence[Exercise], folder: Path) -> None:
 
 
 def _ask_one(asker: Asker, exercise: Exercise, folder: Path, results: list[Marked]) -> None:
-    click.echo(exercise_text(exercise))
+    click.echo(exercise.question_text())
     answered = asker.ask("", lambda line: _judged(exercise, line))
     if answered is not None:
         keep(folder, [answered])
         results.append(answered)
         click.echo("\n".join(wrapped(answered.mark.says, later="")))
     if answered is None or not answered.mark.is_right:
-        click.echo("\n".join(wrapped(f"Answer: {answer_text(exercise)}.")))
-    click.echo(f"Working:\n{working_text(exercise)}\n")
+        click.echo("\n".join(wrapped(f"Answer: {exercise.answer_text()}.")))
+    click.echo(f"Working:\n{exercise.working_text()}\n")
 
 
 def _judged(exercise: Exercise, line: str) -> Marked:
-    found: Mark = mark(exercise, line)
+    found = mark(exercise, line)
     if not found.is_judged:
         raise LearnError(found.says)
     return Marked(exercise, line, found)
@@ -166,5 +202,4 @@ def _summary(results: Sequence[Marked], folder: Path) -> str:
     if not results:
         return "No answers."
     right = sum(result.mark.is_right for result in results)
-    count = len(results)
-    return f"{right} of {count} right. Kept in {folder / FILE}."
+    return f"{right} of {len(results)} right. Saved in {folder / FILE}."

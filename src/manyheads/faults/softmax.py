@@ -133,7 +133,7 @@ class OwnMaximum(Pipeline):
 
 
 def variants() -> list[Variant]:
-    """All variants of this family."""
+    """All readings of this family."""
     axes = ((-2, "queries"), (1, "heads"), (0, "samples"))
     found = [
         Variant(
@@ -162,8 +162,8 @@ def variants() -> list[Variant]:
                 )
             )
         for is_averaged, what in (
-            (False, "with its own maximum"),
-            (True, "with a separate softmax, and the results averaged"),
+            (False, "using its own maximum"),
+            (True, "being a softmax of its own, averaged"),
         ):
             found.append(
                 Variant(

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from manyheads.core.errors import ConfigError, ShapeError
+from manyheads.core.pcg32 import PCG32
 from manyheads.models.config import BOS_ID, EOS_ID, ModelConfig
 from manyheads.models.lm import AttentionLM
-from manyheads.models.sampling import PCG32, Sampling, choose_word, probability_of_word
+from manyheads.models.sampling import Sampling, choose_word, probability_of_word
 
 
 class WordTables:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from manyheads.learn.exercises.form import Exercise, Misconception, Table
+from manyheads.learn.exercises.form import Exercise, Given, Misconception
 from manyheads.report.paper import (
     Band,
     Cell,
@@ -63,12 +63,11 @@ def _mistake_line(item: Misconception) -> str:
     return f"{values}: {on_paper_text(item.says)}"
 
 
-def _given_grid(table: Table) -> Grid:
-    is_facts = table.column_labels == ("value",)
+def _given_grid(table: Given) -> Grid:
     rows = zip(table.row_labels, table.rows, strict=True)
     return Grid(
-        title="" if is_facts else table.name,
-        columns=("", "" if is_facts else table.column_labels[0], *table.column_labels[1:]),
+        title="" if table.is_facts else table.name,
+        columns=("", "" if table.is_facts else table.column_labels[0], *table.column_labels[1:]),
         rows=tuple(
             Row(
                 names=(name,),

@@ -1,4 +1,4 @@
-"""Checks attention modules and functions: what is wrong, where it shows, and how to fix it."""
+"""Judging other people's attention: what is wrong, where it shows, and how to mend it."""
 
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,7 @@ if TYPE_CHECKING:
     from manyheads.verify.isolation import Limits, verify_subjects
     from manyheads.verify.report import VerifyReport
     from manyheads.verify.subject import CallSpec, MaskSpec, ParamSpec, Spec, Subject
-    from manyheads.verify.subject_files import (
-        read_manifest,
-        read_subject,
-        subject_from_dict,
-        subject_schema,
-    )
+    from manyheads.verify.subject_files import read_manifest, read_subject, subject_from_dict
 
 __all__ = [
     "CallSpec",
@@ -32,7 +27,6 @@ __all__ = [
     "read_manifest",
     "read_subject",
     "subject_from_dict",
-    "subject_schema",
     "verify_subjects",
 ]
 
@@ -51,7 +45,6 @@ _HOMES = {
     "read_manifest": "subject_files",
     "read_subject": "subject_files",
     "subject_from_dict": "subject_files",
-    "subject_schema": "subject_files",
     "verify_subjects": "isolation",
 }
 

@@ -1,59 +1,23 @@
-"""Sheets of exercises by seed, and files of answers to them."""
+"""Files of answers to exercises: a JSON object, or a line per answer."""
 
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from manyheads.core.errors import LearnError
 from manyheads.core.files import reason_of
-from manyheads.learn.exercises.form import Exercise
-from manyheads.learn.exercises.kinds import KINDS, LARGEST_SEED, exercise
+from manyheads.core.text import brief
 
-MAX_COUNT = 1000
-"""Exercises on one sheet."""
 MAX_BYTES = 1_000_000
 """Size of a file of answers."""
 
 
-def exercise_sheet(kinds: Sequence[str], seed: int, count: int) -> Iterator[Exercise]:
-    """Draw a sheet: the kinds in turn; each round of all kinds takes the next seed.
-
-    Args:
-        kinds: names in `KINDS`; none means all.
-        seed: of the first round; after the largest comes 0.
-        count: how many exercises.
-
-    Raises:
-        LearnError: no such kind, seed or count.
-    """
-    if not 1 <= count <= MAX_COUNT:
-        raise LearnError(f"count ({count}) must be 1 to {MAX_COUNT}: use one of them")
-    names = list(kinds) or list(KINDS)
-    for index in range(count):
-        turn, place = divmod(index, len(names))
-        number = (seed + turn) % (LARGEST_SEED + 1) if turn else seed
-        yield exercise(names[place], number)
-
-
-def exercise_named(name: str) -> Exercise:
-    """Draw the exercise of an id such as `score/7`.
-
-    Raises:
-        LearnError: no such id.
-    """
-    kind, slash, seed = name.partition("/")
-    if not slash or not (seed.isascii() and seed.isdecimal()) or len(seed) > 10:
-        raise LearnError(f"exercise ({name[:40]!r}) is no kind/seed: write for instance score/7")
-    return exercise(kind, int(seed))
-
-
 def answers_from_file(path: Path) -> dict[str, str]:
-    """Read answers by exercise: a JSON object, or a line each such as `score/7: 1/2, 0, 3`.
+    """Read answers by exercise: a JSON object, or lines such as `score/7: 1/2, 0, 3`.
 
-    Empty lines and lines that begin with `#` are passed over.
+    Empty lines and lines that begin with `#` are ignored.
 
     Raises:
-        LearnError: it cannot be read, is too long, or answers an exercise twice.
+        LearnError: the file cannot be read, is too large, or answers an exercise twice.
     """
     try:
         with path.open("rb") as stream:
@@ -63,11 +27,11 @@ def answers_from_file(path: Path) -> dict[str, str]:
             f"file ({path}) cannot be read ({reason_of(error)}): check the path"
         ) from error
     if len(content) > MAX_BYTES:
-        raise LearnError(f"file ({path}) is larger than {MAX_BYTES} bytes: write less")
+        raise LearnError(f"file ({path}) is larger than {MAX_BYTES} bytes: split it")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise LearnError(f"file ({path}) is no UTF-8 text: save it as UTF-8") from error
+        raise LearnError(f"file ({path}) is not UTF-8 text: save it as UTF-8") from error
     found = _from_json(path, text) if text.lstrip().startswith("{") else _from_lines(path, text)
     if not found:
         raise LearnError(f"file ({path}) has no answers: write lines such as score/7: 1/2, 0, 3")
@@ -77,20 +41,11 @@ def answers_from_file(path: Path) -> dict[str, str]:
 def _from_json(path: Path, text: str) -> dict[str, str]:
     try:
         given = json.loads(
-            text,
-            object_pairs_hook=_pairs,
-            parse_int=str,
-            parse_float=str,
-            parse_constant=str,
-        )
+            text, object_pairs_hook=tuple, parse_int=str, parse_float=str, parse_constant=str
+        )  # an object becomes a tuple of pairs, which keeps a name that is there twice
     except (ValueError, RecursionError) as error:
-        raise LearnError(f"file ({path}) is no JSON ({error}): mend it") from error
+        raise LearnError(f"file ({path}) is not JSON ({error}): fix it") from error
     return _by_name(path, [(name, _answer(path, name, value)) for name, value in given])
-
-
-def _pairs(pairs: list[tuple[str, object]]) -> tuple[tuple[str, object], ...]:
-    """An object as a tuple, which keeps a name that stands twice, and differs from a list."""
-    return tuple(pairs)
 
 
 def _answer(path: Path, name: str, value: object) -> str:
@@ -100,7 +55,7 @@ def _answer(path: Path, name: str, value: object) -> str:
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return "; ".join(value)
     raise LearnError(
-        f"file ({path}) answers {name[:40]!r} with no text and no list of numbers: write "
+        f"file ({path}) must answer {brief(name, 40)!r} with a text or a list of numbers: write "
         '"1/2, 0, 3"'
     )
 
@@ -123,6 +78,6 @@ def _by_name(path: Path, pairs: list[tuple[str, str]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, answer in pairs:
         if name in found:
-            raise LearnError(f"file ({path}) answers {name[:40]!r} twice: keep one of them")
+            raise LearnError(f"file ({path}) answers {brief(name, 40)!r} twice: delete one answer")
         found[name] = answer
     return found

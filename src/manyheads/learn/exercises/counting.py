@@ -1,36 +1,23 @@
-"""Kinds `parameter-count` and `byte-count`: what a layer stores, what scores and cache take."""
+"""Kinds `parameter-count` and `byte-count`: the size of a layer, of its scores and of its cache."""
 
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, replace
 
 from manyheads.core.config import AttentionConfig
 from manyheads.learn.exercises.drawing import Draws
-from manyheads.learn.exercises.form import Draft, Misconception, Numbers, Table, slip
+from manyheads.learn.exercises.form import Draft, Kind, Misconception, facts, slip, whole
+from manyheads.worksheets.sheet import Row
 
 _HEADS = ((3, 1), (4, 2), (6, 2), (6, 3), (4, 1), (8, 2))
 """H and G."""
 _WIDTHS = (3, 4, 5, 7, 9, 10)
 """d."""
-
-
-def facts(values: dict[str, int]) -> Table:
-    """Named whole numbers, one a row."""
-    return Table(
-        name="facts",
-        rows=tuple((Fraction(value),) for value in values.values()),
-        row_labels=tuple(values),
-        column_labels=("value",),
-    )
-
-
-def whole(*numbers: int) -> Numbers:
-    """Whole numbers as exact ones."""
-    return tuple(Fraction(number) for number in numbers)
+_BEGINS = "That is what you get when you"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Numbers stored by each part of a layer."""
+    """Number of parameters of each part of a layer."""
 
     inputs: int
     """W_Q, W_K and W_V of all heads."""
@@ -42,7 +29,7 @@ class Parts:
     """b_O."""
 
     @property
-    def asked(self) -> Numbers:
+    def asked(self) -> Row:
         """The weights of the input projections, and everything."""
         return whole(self.inputs, self.everything)
 
@@ -53,7 +40,7 @@ class Parts:
 
 
 def stored_parts(config: AttentionConfig) -> Parts:
-    """Count what a layer of these sizes stores."""
+    """Count the parameters of a layer of these sizes."""
     q, k, v = config.projection_widths
     return Parts(
         inputs=q * config.embed_dim + k * config.kdim + v * config.vdim,
@@ -69,24 +56,25 @@ def _layer(sizes: tuple[int, int, int, int]) -> AttentionConfig:
 
 
 def draw(draws: Draws) -> Draft | None:
-    """Draw the heads, their width, then the model's width: even, and not that of all heads."""
+    """Draw the heads, their width, then the model width: even, and not that of all heads."""
     (heads, groups), width = draws.choose(_HEADS), draws.choose(_WIDTHS)
     dim = 2 * draws.between(8, 30)
     if dim == heads * width:
         return None
     config = _layer((dim, heads, groups, width))
     parts = stored_parts(config)
+    wide, narrow, _ = config.projection_widths
     return Draft(
         prompt=(
-            f"{config.num_heads} query heads share {groups} key/value head"
-            f"{'s' if groups > 1 else ''}; each is {width} wide, for queries, keys and values. All "
-            "four projections have biases. How many numbers do W_Q, W_K and W_V hold together, and "
-            "how many does the whole layer hold?"
+            f"{heads} query heads share {groups} key/value head{'s' if groups > 1 else ''}. The "
+            f"head width is {width} for queries, keys and values, and all four projections have "
+            "biases. How many parameters do W_Q, W_K and W_V have together, and how many does the "
+            "whole layer have?"
         ),
         given=(
             facts(
                 {
-                    "model width": config.embed_dim,
+                    "model width": dim,
                     "query heads": heads,
                     "key/value heads": groups,
                     "head width": width,
@@ -96,83 +84,84 @@ def draw(draws: Draws) -> Draft | None:
         asks=("W_Q, W_K and W_V", "whole layer"),
         answer=parts.asked,
         misconceptions=tuple(_miscounted(config, parts)),
-        working=_parts_working(config, parts),
+        working=(
+            f"widths: queries {wide}, keys {narrow}, values {narrow}, together {wide + 2 * narrow}",
+            f"times the model width {dim}: {parts.inputs}",
+            f"their biases: {parts.input_biases}",
+            f"W_O: {config.concat_dim} times {dim} = {parts.output}, b_O {parts.output_bias}",
+            f"together: {parts.everything}",
+        ),
     )
 
 
-def _parts_working(config: AttentionConfig, parts: Parts) -> tuple[str, ...]:
-    wide, narrow, _ = config.projection_widths
-    return (
-        f"widths: queries {wide}, keys {narrow}, values {narrow}, together {wide + 2 * narrow}",
-        f"times the model width {config.embed_dim}: {parts.inputs}",
-        f"their biases: {parts.input_biases}",
-        f"W_O: {config.concat_dim} times {config.embed_dim} = {parts.output}, b_O "
-        f"{parts.output_bias}",
-        f"together: {parts.asked[1]}",
-    )
+PARAMETER_COUNT = Kind(
+    name="parameter-count",
+    title="The parameters of a layer",
+    summary="the parameters of the input projections and of the whole layer",
+    stream=109,
+    draw=draw,
+)
 
 
 def _miscounted(config: AttentionConfig, parts: Parts) -> list[Misconception]:
-    dim, heads, groups = config.embed_dim, config.num_heads, config.num_kv_heads
-    width, begins = config.head_dim, "That is what you get when "
-    one = replace(parts, inputs=3 * dim * width, input_biases=3 * width)
-    once = replace(parts, inputs=heads * width * dim, input_biases=heads * width)
-    full = stored_parts(_layer((dim, heads, heads, width)))
-    model_wide = stored_parts(_layer((dim, heads, groups, dim)))
-    ready = (
-        ("counted-one-head", one, f"the input projections are counted for one head of {heads}."),
+    dim, heads, width = config.embed_dim, config.num_heads, config.head_dim
+    joined = heads * width
+    ready = [
         (
-            "full-key-value-heads",
-            full,
-            f"keys and values are counted for {heads} heads; they have {groups}.",
+            "counted-one-head",
+            replace(parts, inputs=3 * dim * width, input_biases=3 * width),
+            f"count the input projections of one head; the layer has {heads}.",
         ),
-        ("counted-queries-only", once, "W_Q alone is counted, without W_K and W_V."),
+        (
+            "counted-queries-only",
+            replace(parts, inputs=joined * dim, input_biases=joined),
+            "count W_Q alone, without W_K and W_V.",
+        ),
         (
             "forgot-biases",
             replace(parts, input_biases=0, output_bias=0),
-            "the biases are left out.",
+            "leave out the biases.",
         ),
         (
             "forgot-output",
             replace(parts, output=0, output_bias=0),
-            "W_O and b_O are left out of the whole layer.",
+            "leave W_O and b_O out of the whole layer.",
         ),
         (
             "square-output",
             replace(parts, output=dim * dim),
-            f"W_O is taken to be {dim} by {dim}; the joined heads are {heads * width} wide.",
+            f"take W_O as {dim} by {dim}; the concatenated heads have width {joined}.",
         ),
-        (
-            "model-wide-heads",
-            model_wide,
-            f"every head is taken to be {dim} wide, like the model; each is {width} wide.",
-        ),
-    )
-    found = [slip(name, wrong.asked, begins + says) for name, wrong, says in ready]
-    return [*found, *_divided(config)]
+    ]
+    return [slip(name, wrong.asked, f"{_BEGINS} {says}") for name, wrong, says in ready] + [
+        slip(name, stored_parts(_layer(sizes)).asked, f"{_BEGINS} {says}")
+        for name, sizes, says in _other_sizes(config)
+    ]
 
 
-def _divided(config: AttentionConfig) -> list[Misconception]:
-    """A head taken to be D / H wide, where that is a whole number."""
-    dim, heads = config.embed_dim, config.num_heads
-    if dim % heads:
-        return []
-    divided = stored_parts(_layer((dim, heads, config.num_kv_heads, dim // heads)))
-    says = (
-        f"That is what you get when a head is taken to be {dim}/{heads} wide; it is "
-        f"{config.head_dim} wide, as given."
-    )
-    return [slip("divided-width", divided.asked, says)]
+def _other_sizes(
+    config: AttentionConfig,
+) -> Iterator[tuple[str, tuple[int, int, int, int], str]]:
+    """Sizes that somebody takes the layer to have: name, D, H, G and d, sentence."""
+    dim, heads, groups = config.embed_dim, config.num_heads, config.num_kv_heads
+    width = config.head_dim
+    says = f"count keys and values for {heads} heads; they have {groups}."
+    yield "full-key-value-heads", (dim, heads, heads, width), says
+    says = f"take {dim}, the model width, as the head width; the head width is {width}."
+    yield "model-wide-heads", (dim, heads, groups, dim), says
+    if dim % heads == 0:
+        says = f"take {dim}/{heads} as the head width; it is given as {width}."
+        yield "divided-width", (dim, heads, groups, dim // heads), says
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What decides how many bytes scores and a cache take."""
+    """The sizes that decide how many bytes scores and a cache take."""
 
     batch: int
     """B."""
     layers: int
-    """Layers."""
+    """Number of layers."""
     heads: int
     """H."""
     groups: int
@@ -182,14 +171,21 @@ class Run:
     length: int
     """T."""
     item: int
-    """Bytes of one number."""
+    """Bytes per number."""
 
     @property
-    def asked(self) -> Numbers:
+    def asked(self) -> Row:
         """Bytes of one layer's scores, (B, H, T, T), and of all layers' keys and values."""
         scores = self.batch * self.heads * self.length**2 * self.item
         cache = 2 * self.layers * self.batch * self.groups * self.length * self.width * self.item
         return whole(scores, cache)
+
+
+_RUN_FACTS = (
+    *("batch", "layers", "query heads", "key/value heads"),
+    *("head width", "positions", "bytes per number"),
+)
+"""The fields of a run, for a reader."""
 
 
 def draw_bytes(draws: Draws) -> Draft:
@@ -209,11 +205,11 @@ def draw_bytes(draws: Draws) -> Draft:
     )
     return Draft(
         prompt=(
-            f"A batch of sequences goes through {layers} layers in {kind} ({item} bytes a number). "
-            "How many bytes do the scores of one layer take, all heads, and how many does the "
-            "cache of keys and values take, all layers?"
+            f"A batch of sequences goes through {layers} layers in {kind} ({item} bytes per "
+            "number). How many bytes do the scores of all heads of one layer take, and how many "
+            "bytes does the cache of keys and values of all layers take?"
         ),
-        given=(_run_facts(run),),
+        given=(facts(dict(zip(_RUN_FACTS, astuple(run), strict=True))),),
         asks=("bytes of scores", "bytes of the cache"),
         answer=run.asked,
         misconceptions=tuple(_mismeasured(run)),
@@ -225,41 +221,44 @@ def draw_bytes(draws: Draws) -> Draft:
     )
 
 
-def _run_facts(run: Run) -> Table:
-    return facts(
-        {
-            "batch": run.batch,
-            "layers": run.layers,
-            "query heads": run.heads,
-            "key/value heads": run.groups,
-            "head width": run.width,
-            "positions": run.length,
-            "bytes a number": run.item,
-        }
-    )
+BYTE_COUNT = Kind(
+    name="byte-count",
+    title="Bytes of scores and cache",
+    summary="the bytes of one layer's scores and of the cache of keys and values",
+    stream=110,
+    draw=draw_bytes,
+)
 
 
 def _mismeasured(run: Run) -> list[Misconception]:
     scores, cache = run.asked
-    begins = "That is what you get when "
-    one_head = replace(run, heads=1, groups=1).asked
-    one_sample = replace(run, batch=1).asked
-    numbers = replace(run, item=1).asked
     rows = (
-        ("counted-one-head", one_head, "one head is counted; there is a table for each."),
-        ("forgot-batch", one_sample, f"one sequence is counted; the batch has {run.batch}."),
-        ("counted-numbers", numbers, f"numbers are counted; each takes {run.item} bytes."),
+        (
+            "counted-one-head",
+            replace(run, heads=1, groups=1).asked,
+            "count one head; every head has its own scores, keys and values.",
+        ),
+        (
+            "forgot-batch",
+            replace(run, batch=1).asked,
+            f"count one sequence; the batch has {run.batch}.",
+        ),
+        (
+            "counted-numbers",
+            replace(run, item=1).asked,
+            f"count numbers; each number takes {run.item} bytes.",
+        ),
         (
             "cache-for-every-query-head",
             (scores, replace(run, groups=run.heads).asked[1]),
-            f"all {run.heads} heads have keys and values of their own; {run.groups} do.",
+            f"cache keys and values for {run.heads} heads; there are {run.groups} key/value heads.",
         ),
-        ("forgot-values", (scores, cache / 2), "keys alone are cached; values are too."),
-        ("one-layer-cached", (scores, cache / run.layers), "one layer's cache is counted."),
+        ("forgot-values", (scores, cache / 2), "cache the keys alone; values are cached too."),
+        ("one-layer-cached", (scores, cache / run.layers), "count the cache of one layer."),
         (
             "row-for-table",
             (scores / run.length, cache),
-            f"each query has one score; it has one with each of {run.length} sources.",
+            f"count one score per query; each query has one with each of {run.length} sources.",
         ),
     )
-    return [slip(name, values, begins + says) for name, values, says in rows]
+    return [slip(name, values, f"{_BEGINS} {says}") for name, values, says in rows]

@@ -1,27 +1,39 @@
-"""Kinds `contribution` and `ablation`: what a head adds after W_O, what is left without it."""
+"""Kinds `contribution` and `ablation`: what one head adds, and the output without it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from manyheads.learn.exercises.drawing import Draws
+from manyheads.learn.exercises.drawing import (
+    FEATURES,
+    POSITIONS,
+    Draws,
+    Solved,
+    mixed,
+    mixing_sheet,
+    picked,
+    plus,
+    sizes,
+    times,
+    transposed,
+)
 from manyheads.learn.exercises.form import (
     Draft,
+    Kind,
     Misconception,
-    Numbers,
-    Table,
     fault,
     shown,
     slip,
+    table,
 )
-from manyheads.learn.exercises.sheets import FEATURES, POSITIONS, Solved, mixing_sheet, table
-from manyheads.learn.exercises.sums import mixed, picked, plus, sizes, times, transposed
 from manyheads.worksheets.arithmetic import ZERO
 from manyheads.worksheets.display import fraction_text
+from manyheads.worksheets.exact import solve_exact
 from manyheads.worksheets.interventions import without_head
 from manyheads.worksheets.sheet import Matrix, Row
 
 _MINUS = Fraction(-1)
+_Make = Callable[[str, Row, str], Misconception]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +47,7 @@ class Case:
     receiver: int
     """The receiver."""
     asked: tuple[int, ...]
-    """The features that are asked."""
+    """The features that are asked for."""
 
     def contribution(self, head: int) -> Row:
         """What a head adds, all features."""
@@ -50,7 +62,7 @@ class Case:
 
     @property
     def joined(self) -> Row:
-        """The joined row."""
+        """The concatenated row."""
         row: Row = self.drawn.steps["concat"][self.receiver]
         return row
 
@@ -65,21 +77,45 @@ class Case:
         """The next head, or the first after the last."""
         return (self.head + 1) % self.drawn.sheet.num_heads
 
-    @property
-    def place(self) -> range:
-        """The head's columns of the joined row."""
+    def places(self, head: int) -> range:
+        """A head's columns of the concatenated row."""
         width = self.drawn.sheet.v_head_dim
-        return range(self.head * width, (self.head + 1) * width)
+        return range(head * width, (head + 1) * width)
 
-    def picked(self, row: Numbers) -> Numbers:
-        """The features asked."""
-        return picked(row, self.asked)
+    def through(self, places: range, matrix: Matrix | None = None) -> Row:
+        """The head's message times some rows of W_O, or of another matrix."""
+        rows = self.drawn.sheet.w_o if matrix is None else matrix
+        return mixed(picked(self.joined, self.places(self.head)), [rows[i] for i in places])
+
+    def mistakes(self, *found: tuple[_Make, str, Row, str]) -> tuple[Misconception, ...]:
+        """The features asked of wrong rows: each `slip` or `fault`, name, row and sentence."""
+        return tuple(make(name, picked(row, self.asked), says) for make, name, row, says in found)
+
+    def draft(
+        self, prompt: str, answer: Row, mistakes: tuple[Misconception, ...], *working: str
+    ) -> Draft:
+        """The exercise about this case."""
+        names = tuple(f"feature {i + 1}" for i in self.asked)
+        outputs = tuple(rows[self.receiver] for rows in self.drawn.steps["head_outputs"])
+        return Draft(
+            prompt=f"{prompt} Give {', '.join(names)}.",
+            given=(
+                table("head outputs", outputs, "head", "column"),
+                table("W_O", self.drawn.sheet.w_o, "column", "feature"),
+                table("b_O", (self.bias,), "row", "feature"),
+            ),
+            asks=names,
+            answer=picked(answer, self.asked),
+            misconceptions=mistakes,
+            working=working,
+            worksheet=self.drawn.document,
+        )
 
 
 def _case(draws: Draws, name: str) -> Case:
     """Draw a mixing sheet with a bias, the head and the receiver.
 
-    Two of the features asked stand at the head's own place in the joined row, one does not.
+    Two of the features asked have the indices of the head's own columns, one has not.
     """
     drawn = mixing_sheet(draws, name, has_bias=True)
     head, receiver = draws.below(drawn.sheet.num_heads), draws.below(POSITIONS)
@@ -89,161 +125,143 @@ def _case(draws: Draws, name: str) -> Case:
     return Case(drawn=drawn, head=head, receiver=receiver, asked=tuple(sorted(asked)))
 
 
-def _draft(
-    case: Case, prompt: str, answer: Numbers, wrong: list[Misconception], working: tuple[str, ...]
-) -> Draft:
-    names = tuple(f"feature {i + 1}" for i in case.asked)
-    return Draft(
-        prompt=f"{prompt} Give {', '.join(names)}.",
-        given=_given(case),
-        asks=names,
-        answer=answer,
-        misconceptions=tuple(wrong),
-        working=working,
-        worksheet=case.drawn.document,
-    )
-
-
-def _given(case: Case) -> tuple[Table, ...]:
-    parts = tuple(rows[case.receiver] for rows in case.drawn.steps["head_outputs"])
-    return (
-        table("head outputs", parts, "head", "column"),
-        table("W_O", case.drawn.sheet.w_o, "column", "feature"),
-        table("b_O", (case.bias,), "row", "feature"),
-    )
-
-
 def draw(draws: Draws) -> Draft:
     """Draw a case and ask what the head adds."""
     case = _case(draws, "contribution")
-    answer = case.picked(case.contribution(case.head))
-    prompt = (
+    own, place = case.contribution(case.head), case.places(case.head)
+    return case.draft(
         f"These are the outputs of {case.drawn.sheet.num_heads} heads for one receiver. What does "
-        f"head {case.head + 1} add to the layer's output, sign included?"
-    )
-    return _draft(case, prompt, answer, _contribution_wrongly(case), _contribution_working(case))
-
-
-def _contribution_working(case: Case) -> tuple[str, ...]:
-    message = picked(case.joined, case.place)
-    everything = case.contribution(case.head)
-    return (
-        f"head {case.head + 1}: {shown(message)} times {_rows(case)}",
-        f"all features: {shown(everything)}",
-        f"asked: {shown(case.picked(everything))}",
+        f"head {case.head + 1} add to the output of the layer, with its sign?",
+        own,
+        _contribution_wrongly(case),
+        f"head {case.head + 1}: {shown(picked(case.joined, place))} times rows {place[0] + 1} to "
+        f"{place[-1] + 1} of W_O",
+        f"all features: {shown(own)}",
+        f"asked: {shown(picked(own, case.asked))}",
     )
 
 
-def _contribution_wrongly(case: Case) -> list[Misconception]:
-    own, heads = case.contribution(case.head), case.drawn.sheet.num_heads
-    spread = range(case.head, FEATURES, heads)
-    steps = ", ".join(str(place + 1) for place in spread)
-    take = f"take {_rows(case)}, those of head {case.head + 1}."
-    other = f"head {case.other + 1} adds; it is head {case.head + 1}"
-    begins = "That is what you get "
-    rows: tuple[tuple[Callable[..., Misconception], str, Numbers, str], ...] = (
-        (slip, "cut-after-output", _kept(case, case.output), _CUT),
-        (slip, "whole-output", case.output, "That is the output of all heads together, and b_O."),
-        (slip, "other-head", case.contribution(case.other), f"That is what {other}."),
+CONTRIBUTION = Kind(
+    name="contribution",
+    title="The contribution of one head",
+    summary="what one head adds to the output, with its sign",
+    stream=106,
+    draw=draw,
+)
+
+_CUT = (
+    "That is what you get when each head has its own features of the output; W_O mixes every head "
+    "into all features."
+)
+
+
+def _contribution_wrongly(case: Case) -> tuple[Misconception, ...]:
+    own, place = case.contribution(case.head), case.places(case.head)
+    kept = tuple(n if i in place else ZERO for i, n in enumerate(case.output))
+    return case.mistakes(
+        (slip, "cut-after-output", kept, _CUT),
         (
             slip,
-            "other-rows",
-            _through(case, _places(case, case.other)),
-            f"{begins}with the rows of W_O of head {case.other + 1}; {take}",
+            "whole-output",
+            case.output,
+            "That is the output of the layer: all heads together, and b_O.",
         ),
         (
-            fault,
-            "head-order-at-concat",
-            _through(case, spread),
-            f"{begins}with rows {steps} of W_O; {take}",
+            slip,
+            "other-head",
+            case.contribution(case.other),
+            f"That is what head {case.other + 1} adds; the question is about head {case.head + 1}.",
         ),
+        *_other_rows(case, place),
         (
-            fault,
-            "weight-transposed",
-            _through(case, case.place, transposed(case.drawn.sheet.w_o)),
-            f"{begins}with columns of W_O; {take}",
+            slip,
+            "sign-lost",
+            sizes(own),
+            "That is right except for the signs: a head can subtract.",
         ),
-        (slip, "sign-lost", sizes(own), "That is right but for the signs: a head may take away."),
         (
             slip,
             "bias-included",
             plus(own, case.bias),
-            f"{begins}with b_O added; it belongs to no head.",
+            "That is what you get with b_O added; b_O does not belong to a head.",
         ),
     )
-    return [make(name, case.picked(values), says) for make, name, values, says in rows]
 
 
-_CUT = (
-    "That is what you get when each head has its own features of the finished output; W_O mixes "
-    "every head into all features."
-)
-
-
-def _places(case: Case, head: int) -> range:
-    width = case.drawn.sheet.v_head_dim
-    return range(head * width, (head + 1) * width)
-
-
-def _rows(case: Case) -> str:
-    return f"rows {case.place[0] + 1} to {case.place[-1] + 1} of W_O"
-
-
-def _through(case: Case, places: range, matrix: Matrix | None = None) -> Numbers:
-    """The head's message times some rows of W_O, or of another matrix."""
-    rows = case.drawn.sheet.w_o if matrix is None else matrix
-    return mixed(picked(case.joined, case.place), [rows[place] for place in places])
-
-
-def _kept(case: Case, row: Row) -> Numbers:
-    return tuple(number if i in case.place else ZERO for i, number in enumerate(row))
+def _other_rows(case: Case, place: range) -> Iterator[tuple[_Make, str, Row, str]]:
+    """The message times other rows of W_O than those of the head, or times columns."""
+    spread = range(case.head, FEATURES, case.drawn.sheet.num_heads)
+    steps = ", ".join(str(row + 1) for row in spread)
+    take = f"use rows {place[0] + 1} to {place[-1] + 1}, those of head {case.head + 1}."
+    begins = "That is what you get with"
+    others, turned = case.places(case.other), transposed(case.drawn.sheet.w_o)
+    says = f"{begins} the rows of W_O of head {case.other + 1}; {take}"
+    yield slip, "other-rows", case.through(others), says
+    says = f"{begins} rows {steps} of W_O; {take}"
+    yield fault, "head-order-at-concat", case.through(spread), says
+    says = f"{begins} columns of W_O; {take}"
+    yield fault, "weight-transposed", case.through(place, turned), says
 
 
 def draw_ablation(draws: Draws) -> Draft:
-    """Draw a case and ask what is left without the head."""
+    """Draw a case and ask for the output without the head."""
     case = _case(draws, "ablation")
-    changed = case.drawn.again(without_head(case.drawn.sheet, case.head))
-    answer = case.picked(changed["output"][case.receiver])
-    prompt = (
+    without = solve_exact(without_head(case.drawn.sheet, case.head))["output"][case.receiver]
+    return case.draft(
         f"These are the outputs of {case.drawn.sheet.num_heads} heads for one receiver. Head "
-        f"{case.head + 1} is silenced: zeros take its place before W_O. What is the layer's output?"
-    )
-    working = (
-        f"output of all heads: {shown(case.output)}",
+        f"{case.head + 1} is ablated: its output is set to zero before W_O. Compute the output of "
+        "the layer.",
+        without,
+        _ablated_wrongly(case, without),
+        f"output with all heads: {shown(case.output)}",
         f"head {case.head + 1} adds: {shown(case.contribution(case.head))}",
-        f"the difference, asked features: {shown(answer)}",
+        f"the difference, features asked: {shown(picked(without, case.asked))}",
     )
-    return _draft(case, prompt, answer, _ablated_wrongly(case), working)
 
 
-def _ablated_wrongly(case: Case) -> list[Misconception]:
-    heads, own = case.drawn.sheet.num_heads, case.contribution(case.head)
-    rest = plus(case.output, times(own, _MINUS))
+ABLATION = Kind(
+    name="ablation",
+    title="Ablation of one head",
+    summary="the output when the output of one head is set to zero before W_O",
+    stream=108,
+    draw=draw_ablation,
+)
+
+
+def _ablated_wrongly(case: Case, rest: Row) -> tuple[Misconception, ...]:
+    heads, place = case.drawn.sheet.num_heads, case.places(case.head)
+    share = Fraction(heads, heads - 1)
     bare = plus(rest, times(case.bias, _MINUS))
-    grown = plus(times(bare, Fraction(heads, heads - 1)), case.bias)
-    left = tuple(n for i, n in enumerate(case.joined) if i not in case.place)
-    closed = plus(mixed(left, case.drawn.sheet.w_o[: len(left)]), case.bias)
-    other = plus(case.output, times(case.contribution(case.other), _MINUS))
-    cut = tuple(ZERO if i in case.place else n for i, n in enumerate(case.output))
-    begins = "That is what you get when "
-    found = [
-        slip("cut-after-output", case.picked(cut), _CUT),
-        slip("contribution-itself", case.picked(own), "That is what the head adds; take it away."),
-        slip("nothing-removed", case.picked(case.output), "That is the output with all heads."),
-        slip(
+    cut = tuple(ZERO if i in place else n for i, n in enumerate(case.output))
+    begins = "That is what you get when"
+    found = case.mistakes(
+        (slip, "cut-after-output", cut, _CUT),
+        (
+            slip,
+            "contribution-itself",
+            case.contribution(case.head),
+            "That is what the head adds; subtract it from the output.",
+        ),
+        (slip, "nothing-removed", case.output, "That is the output with all heads."),
+        (
+            slip,
             "other-head",
-            case.picked(other),
-            f"{begins}head {case.other + 1} is silenced; it is head {case.head + 1}.",
+            plus(case.output, times(case.contribution(case.other), _MINUS)),
+            f"{begins} head {case.other + 1} is ablated; the question is about head "
+            f"{case.head + 1}.",
         ),
-        slip(
+        (
+            slip,
             "rescaled-rest",
-            case.picked(grown),
-            f"{begins}the other heads are scaled up by "
-            f"{fraction_text(Fraction(heads, heads - 1))}; they stay as they are.",
+            plus(times(bare, share), case.bias),
+            f"{begins} the other heads are multiplied by {fraction_text(share)}; they do not "
+            "change.",
         ),
-        fault("bias-dropped", case.picked(bare), f"{begins}b_O goes with the head; it stays."),
-    ]
-    if case.head == heads - 1:  # behind the last head there is no gap
+        (fault, "bias-dropped", bare, f"{begins} b_O is removed with the head; b_O stays."),
+    )
+    if case.head == heads - 1:  # no head follows that could move up
         return found
-    says = f"{begins}later heads move up into the gap: each keeps its own rows of W_O."
-    return [*found, slip("closed-the-gap", case.picked(closed), says)]
+    left = tuple(n for i, n in enumerate(case.joined) if i not in place)
+    closed = plus(mixed(left, case.drawn.sheet.w_o[: len(left)]), case.bias)
+    says = f"{begins} later heads move up by one place; each head keeps its own rows of W_O."
+    return found + case.mistakes((slip, "closed-the-gap", closed, says))

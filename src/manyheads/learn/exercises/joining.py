@@ -1,11 +1,29 @@
-"""Kinds `concat` and `projected-output`: head outputs side by side, and what W_O makes of them."""
+"""Kinds `concat` and `projected-output`: concatenated head outputs, and their projection by W_O."""
 
 from fractions import Fraction
 
-from manyheads.learn.exercises.drawing import Draws
-from manyheads.learn.exercises.form import Draft, Misconception, Numbers, fault, shown, slip
-from manyheads.learn.exercises.sheets import POSITIONS, Solved, labels, mixing_sheet, table
-from manyheads.learn.exercises.sums import mean, mixed, picked, plus, times, transposed
+from manyheads.learn.exercises.drawing import (
+    POSITIONS,
+    Draws,
+    Solved,
+    mean,
+    mixed,
+    mixing_sheet,
+    picked,
+    plus,
+    times,
+    transposed,
+)
+from manyheads.learn.exercises.form import (
+    Draft,
+    Kind,
+    Misconception,
+    fault,
+    labels,
+    shown,
+    slip,
+    table,
+)
 from manyheads.worksheets.sheet import Row
 
 _ASKED = (0, 1, 2)
@@ -19,34 +37,43 @@ def draw(draws: Draws) -> Draft:
     joined = drawn.steps["concat"][receiver]
     return Draft(
         prompt=(
-            f"{heads} heads hand these outputs to {POSITIONS} receivers. Write down the joined row "
-            f"of receiver {receiver + 1}, before W_O."
+            f"These are the outputs of {heads} heads for {POSITIONS} receivers. Write down the "
+            f"concatenated row of receiver {receiver + 1}, before W_O."
         ),
         given=tuple(
             table(f"outputs of head {h + 1}", rows, "receiver", "column")
             for h, rows in enumerate(drawn.steps["head_outputs"])
         ),
-        asks=labels("joined column", len(joined)),
+        asks=labels("concatenated column", len(joined)),
         answer=joined,
         misconceptions=tuple(_joined_wrongly(drawn, receiver)),
         working=(
             *(f"head {h + 1}: {shown(part)}" for h, part in enumerate(_parts(drawn, receiver))),
-            f"side by side, in order: {shown(joined)}",
+            f"concatenated in the order of the heads: {shown(joined)}",
         ),
         worksheet=drawn.document,
     )
+
+
+CONCAT = Kind(
+    name="concat",
+    title="Concatenated heads",
+    summary="the concatenated row of one receiver, from the outputs of the heads",
+    stream=104,
+    draw=draw,
+)
 
 
 def _parts(drawn: Solved, receiver: int) -> list[Row]:
     return [rows[receiver] for rows in drawn.steps["head_outputs"]]
 
 
-def averaged(parts: list[Row]) -> Numbers:
+def averaged(parts: list[Row]) -> Row:
     """The mean of the heads in the place of each."""
     return mean(parts) * len(parts)
 
 
-def interleaved(parts: list[Row]) -> Numbers:
+def interleaved(parts: list[Row]) -> Row:
     """Channel 1 of every head, then channel 2 of every head, ..."""
     return tuple(number for column in zip(*parts, strict=True) for number in column)
 
@@ -56,33 +83,37 @@ def _joined_wrongly(drawn: Solved, receiver: int) -> list[Misconception]:
     memory = [n for head in drawn.steps["head_outputs"] for row in head for n in row]
     size, heads = len(drawn.steps["concat"][0]), len(parts)
     middle, summed = mean(parts), times(mean(parts), Fraction(heads))
-    each = f"every head keeps columns of its own, {size} in all"
-    begins = f"That is what you get when the {heads} heads are"
+    begins = "That is what you get when you"
+    each = f"each head has its own columns, {size} in all"
     return [
         fault(
-            "heads-averaged:mean", averaged(parts), f"{begins} averaged, the mean repeated; {each}."
+            "heads-averaged:mean",
+            averaged(parts),
+            f"{begins} average the {heads} heads and repeat the mean; {each}.",
         ),
-        fault("heads-averaged:mean-once", middle, f"{begins} averaged; {each}."),
+        fault("heads-averaged:mean-once", middle, f"{begins} average the {heads} heads; {each}."),
         fault(
-            "heads-averaged:sum", summed * heads, f"{begins} added up, the sum repeated; {each}."
+            "heads-averaged:sum",
+            summed * heads,
+            f"{begins} add up the {heads} heads and repeat the sum; {each}.",
         ),
-        fault("heads-averaged:sum-once", summed, f"{begins} added up; {each}."),
+        fault("heads-averaged:sum-once", summed, f"{begins} add up the {heads} heads; {each}."),
         fault(
             "head-order-at-concat:interleaved",
             interleaved(parts),
-            "That is what you get when column 1 of every head comes first, then column 2; all "
-            "columns of head 1 come before those of head 2.",
+            f"{begins} write column 1 of every head, then column 2; all columns of head 1 come "
+            "before those of head 2.",
         ),
         fault(
             "head-order-at-concat:reversed",
             tuple(number for part in reversed(parts) for number in part),
-            "That is what you get when the last head comes first; W_O's rows expect head 1 first.",
+            f"{begins} write the last head first; the rows of W_O expect head 1 first.",
         ),
         fault(
             "merge-by-view",
             memory[receiver * size : (receiver + 1) * size],
-            f"That is what you get when the tables are read on row by row, {size} numbers a "
-            "receiver: it mixes receivers; first gather the receiver's row of each head.",
+            f"{begins} read the tables row by row, {size} numbers per receiver, which mixes "
+            "receivers; first take the row of the receiver from each head.",
         ),
     ]
 
@@ -94,13 +125,15 @@ def draw_output(draws: Draws) -> Draft:
     joined, bias = drawn.steps["concat"][receiver], drawn.sheet.b_o
     assert bias is not None
     output = picked(drawn.steps["output"][receiver], _ASKED)
+    products = mixed(joined, drawn.sheet.w_o)
     return Draft(
         prompt=(
-            f"The outputs of {heads} heads, {drawn.sheet.v_head_dim} columns each, are joined. "
-            f"Work out features 1 to {len(_ASKED)} of the layer's output."
+            f"concat has the outputs of {heads} heads for one receiver, {drawn.sheet.v_head_dim} "
+            f"columns each. Compute features 1 to {len(_ASKED)} of the "
+            "output of the layer."
         ),
         given=(
-            table("joined", (joined,), "row", "column"),
+            table("concat", (joined,), "row", "column"),
             table("W_O", drawn.sheet.w_o, "column", "feature"),
             table("b_O", (bias,), "row", "feature"),
         ),
@@ -109,64 +142,74 @@ def draw_output(draws: Draws) -> Draft:
         misconceptions=tuple(_projected_wrongly(drawn, receiver, bias)),
         working=tuple(
             f"feature {i + 1}: [{shown(joined)}] times column {i + 1} of W_O = "
-            f"{shown([mixed(joined, drawn.sheet.w_o)[i]])}, plus {shown([bias[i]])} = "
-            f"{shown([output[i]])}"
+            f"{shown([products[i]])}, plus {shown([bias[i]])} = {shown([output[i]])}"
             for i in _ASKED
         ),
         worksheet=drawn.document,
     )
 
 
+PROJECTED_OUTPUT = Kind(
+    name="projected-output",
+    title="The output projection",
+    summary="features of the output, from the concatenated row, W_O and b_O",
+    stream=105,
+    draw=draw_output,
+)
+
+
 def _projected_wrongly(drawn: Solved, receiver: int, bias: Row) -> list[Misconception]:
     joined, w_o = drawn.steps["concat"][receiver], drawn.sheet.w_o
+    begins = "That is what you get"
     return [
         fault(
             "output-projection-missing",
             picked(joined, _ASKED),
-            "That is the joined row as it was: it still has to be multiplied by W_O.",
+            "That is the concatenated row itself; multiply it by W_O.",
         ),
         fault(
             "bias-dropped",
             picked(mixed(joined, w_o), _ASKED),
-            f"That is what you get without b_O; add {shown(picked(bias, _ASKED))}.",
+            f"{begins} without b_O; add {shown(picked(bias, _ASKED))}.",
         ),
         fault(
             "weight-transposed",
             picked(plus(mixed(joined, transposed(w_o)), bias), _ASKED),
-            "That is what you get with the rows of W_O; feature 1 takes its first column.",
+            f"{begins} with the rows of W_O; feature 1 takes its first column.",
         ),
         *_other_heads(drawn, receiver, bias),
     ]
 
 
 def _other_heads(drawn: Solved, receiver: int, bias: Row) -> list[Misconception]:
-    """Outputs of a row that was joined wrongly, or of a bias that counts for each head."""
+    """Outputs of a row that was concatenated wrongly, or of a bias that counts per head."""
     parts, w_o = _parts(drawn, receiver), drawn.sheet.w_o
     width, heads = len(parts[0]), len(parts)
+    begins = "That is what you get"
 
-    def output(row: Numbers, added: Numbers = bias) -> Numbers:
+    def output(row: Row, added: Row = bias) -> Row:
         return picked(plus(mixed(row, w_o[: len(row)]), added), _ASKED)
 
     return [
         fault(
             "head-order-at-concat",
             output(interleaved(parts)),
-            "That is what you get when the joined columns alternate between the heads; W_O's rows "
-            f"1 to {width} belong to head 1.",
+            f"{begins} when the columns of the heads alternate; rows 1 to {width} of W_O belong "
+            "to head 1.",
         ),
         fault(
             "heads-averaged",
             output(averaged(parts)),
-            f"That is what you get when every head's place holds the mean of the {heads} heads.",
+            f"{begins} when you replace the output of every head by the mean of the {heads} heads.",
         ),
         slip(
             "counted-one-head",
             output(parts[0]),
-            f"That is what head 1 alone gives, by rows 1 to {width} of W_O; all {heads} heads add.",
+            f"{begins} from head 1 alone, with rows 1 to {width} of W_O; add all {heads} heads.",
         ),
         slip(
             "bias-for-each-head",
             output(drawn.steps["concat"][receiver], times(bias, Fraction(heads))),
-            f"That is what you get when b_O is added {heads} times, once a head; it counts once.",
+            f"{begins} when you add b_O {heads} times, once per head; add it once.",
         ),
     ]

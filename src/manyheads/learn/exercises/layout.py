@@ -1,13 +1,12 @@
-"""Kind `layout-conversion`: where one entry of a head's matrix stands in a packed one.
+"""Kind `layout-conversion`: the place of one entry of a head's matrix in a packed matrix.
 
-`place_in` is a definition of its own, without torch; tests hold it to `layouts/`.
+`place_in` is a definition of its own, without torch; tests compare it with `layouts/`.
 """
 
 from dataclasses import dataclass, replace
 
-from manyheads.learn.exercises.counting import facts, whole
 from manyheads.learn.exercises.drawing import Draws
-from manyheads.learn.exercises.form import Draft, Misconception, Numbers, fault, slip
+from manyheads.learn.exercises.form import Draft, Kind, Misconception, facts, fault, slip, whole
 
 _SIZES = ((3, 5), (4, 5), (3, 7), (5, 4), (4, 6), (5, 3), (6, 4))
 """H and d; D is H * d."""
@@ -45,19 +44,23 @@ class Entry:
 
 
 def output_in_blocks(entry: Entry) -> int:
-    """Which output of q, k, v in blocks of all heads."""
+    """The index of the output where q, k and v are blocks of all heads."""
     return entry.part * entry.dim + entry.head * entry.width + entry.column
 
 
 def output_by_head(entry: Entry) -> int:
-    """Which output where q, k and v of one head lie side by side."""
+    """The index of the output where q, k and v of one head are next to each other."""
     return (entry.head * 3 + entry.part) * entry.width + entry.column
 
 
 def place_in(target: str, entry: Entry) -> tuple[int, int]:
     """Row and column in a packed matrix, from 0."""
     output = output_by_head(entry) if target == "interleaved" else output_in_blocks(entry)
-    return (entry.feature, output) if target == "gpt2" else (output, entry.feature)
+    return _place(target, output, entry.feature)
+
+
+def _place(target: str, output: int, feature: int) -> tuple[int, int]:
+    return (feature, output) if target == "gpt2" else (output, feature)
 
 
 def draw(draws: Draws) -> Draft:
@@ -72,88 +75,98 @@ def draw(draws: Draws) -> Draft:
         num_heads=heads,
         width=width,
     )
-    row, column = place_in(target, entry)
     name = f"W_{'QKV'[part]}[{entry.head}][{entry.feature}][{entry.column}]"
     return Draft(
         prompt=(
-            f"x W_Q[h] are head h's queries, so W_Q[h] is (D, d), and likewise W_K and W_V. Where "
-            f"does {name} (head, row, column) stand in {TARGETS[target]}? Everything counts "
-            "from 0."
+            "The queries of head h are x W_Q[h], so W_Q[h] is (D, d); W_K and W_V are alike. In "
+            f"which row and column of {TARGETS[target]} is {name} (head, row, column)? All indices "
+            "count from 0."
         ),
         given=(facts({"heads": heads, "head width": width, "model width": entry.dim}),),
         asks=("row", "column"),
-        answer=whole(row, column),
+        answer=whole(*place_in(target, entry)),
         misconceptions=tuple(_misplaced(target, entry)),
         working=_working(target, entry),
     )
 
 
+LAYOUT_CONVERSION = Kind(
+    name="layout-conversion",
+    title="Packed weights",
+    summary="the place of an entry of W_Q[h], W_K[h] or W_V[h] in the packed weights of torch, "
+    "GPT-2, nanoGPT or BLOOM",
+    stream=113,
+    draw=draw,
+)
+
+
 def _working(target: str, entry: Entry) -> tuple[str, ...]:
     row, column = place_in(target, entry)
-    output = column if target == "gpt2" else row
     if target == "interleaved":
         count = (
             f"{entry.head} * 3 * {entry.width} for the heads before, "
-            f"{entry.part} * {entry.width} for the parts before, then {entry.column}"
+            f"{entry.part} * {entry.width} for the parts before, plus {entry.column}"
         )
     else:
         count = (
             f"{entry.part} * {entry.dim} for the blocks before, "
-            f"{entry.head} * {entry.width} for the heads before, then {entry.column}"
+            f"{entry.head} * {entry.width} for the heads before, plus {entry.column}"
         )
+    output = column if target == "gpt2" else row
     return f"output {output}: {count}", f"input {entry.feature}", f"row {row}, column {column}"
 
 
 def _misplaced(target: str, entry: Entry) -> list[Misconception]:
     row, column = place_in(target, entry)
     side = "columns" if target == "gpt2" else "rows"
-    begins = "That is what you get when "
+    begins = "That is what you get when"
+    part = "QKV"[entry.part]
     found = [
         fault(
             "weight-transposed",
             whole(column, row),
-            f"{begins}row and column change places: the outputs are the {side} here.",
+            f"{begins} row and column are exchanged; the outputs are the {side} here.",
         ),
-        fault("packed-layout", *_otherwise_packed(target, entry)),
+        _otherwise_packed(target, entry),
         slip(
             "counted-from-one",
             whole(row + 1, column + 1),
-            "That is the place counted from 1; here everything counts from 0.",
+            "That is the place counted from 1; here all indices count from 0.",
         ),
         slip(
             "forgot-head",
             whole(*place_in(target, replace(entry, head=0))),
-            f"{begins}the entry is looked for in head 0; it belongs to head {entry.head}.",
+            f"{begins} you look in head 0; the entry belongs to head {entry.head}.",
         ),
     ]
     if entry.part:
         values = whole(*place_in(target, replace(entry, part=0)))
-        says = f"{begins}the entry is looked for in W_Q; it belongs to W_{'QKV'[entry.part]}."
+        says = f"{begins} you look in W_Q; the entry belongs to W_{part}."
         found.append(slip("forgot-part", values, says))
-    if entry.part == 0:
+    else:
         values = whole(*place_in(target, replace(entry, part=1)))
-        says = f"{begins}the order is taken to be k, q, v; it is q, k, v."
+        says = f"{begins} the order is k, q, v; it is q, k, v."
         found.append(fault("unpack-order", values, says))
-    return found if target == "interleaved" else [*found, _head_minor(target, entry)]
+    if target != "interleaved":
+        found.append(_head_minor(target, entry))
+    return found
 
 
-def _in_output(target: str, output: int, entry: Entry) -> Numbers:
-    return whole(entry.feature, output) if target == "gpt2" else whole(output, entry.feature)
-
-
-def _otherwise_packed(target: str, entry: Entry) -> tuple[Numbers, str]:
-    begins = "That is what you get when "
+def _otherwise_packed(target: str, entry: Entry) -> Misconception:
+    begins = "That is what you get when"
     if target == "interleaved":
-        says = f"{begins}all queries come first; here q, k and v of one head lie together."
-        return _in_output(target, output_in_blocks(entry), entry), says
-    says = f"{begins}q, k and v of one head lie together; here all queries come first."
-    return _in_output(target, output_by_head(entry), entry), says
+        output = output_in_blocks(entry)
+        says = f"{begins} all queries come first; here q, k and v of one head are together."
+    else:
+        output = output_by_head(entry)
+        says = f"{begins} q, k and v of one head are together; here all queries come first."
+    return fault("packed-layout", whole(*_place(target, output, entry.feature)), says)
 
 
 def _head_minor(target: str, entry: Entry) -> Misconception:
     output = entry.part * entry.dim + entry.column * entry.num_heads + entry.head
     says = (
         "That is what you get when outputs alternate between the heads; the "
-        f"{entry.width} of one head lie side by side."
+        f"{entry.width} outputs of one head are next to each other."
     )
-    return fault("head-order", _in_output(target, output, entry), says)
+    return fault("head-order", whole(*_place(target, output, entry.feature)), says)

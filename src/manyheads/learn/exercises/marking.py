@@ -1,26 +1,34 @@
-"""Marking: an answer is right, agrees with a known misconception, or is not a mistake we know."""
+"""Marking: an answer is right, agrees with a known mistake, or is wrong in another way.
 
+Results are kept in the learner's own file, one record per answer.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from manyheads.core.errors import LearnError
-from manyheads.learn.exercises.form import Exercise, Misconception, Numbers
+from manyheads.learn.exercises.form import Exercise, Misconception
+from manyheads.learn.own_files import add_record
 from manyheads.learn.typed import LEAST_DIGITS, Typed, how_close, typed_numbers
-from manyheads.worksheets.display import fraction_text
+from manyheads.worksheets.sheet import Row
 
+FILE = "exercises.jsonl"
 _AGREES = ("same", "rounded")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """What became of an answer."""
+    """The mark of an answer."""
 
     is_right: bool
     """Whether every number is right."""
     is_judged: bool
     """False where it cannot be judged: unreadable, too few numbers or digits; try again."""
     misconceptions: tuple[Misconception, ...]
-    """The known ways to go wrong that give just these numbers."""
+    """The known mistakes that give exactly these numbers."""
     says: str
     """One line to the learner."""
 
@@ -49,7 +57,7 @@ def mark(exercise: Exercise, typed: str) -> Mark:
 
     Args:
         exercise: the exercise.
-        typed: the numbers asked, in order.
+        typed: the numbers asked for, in order.
     """
     try:
         numbers = typed_numbers(typed)
@@ -63,12 +71,12 @@ def mark(exercise: Exercise, typed: str) -> Mark:
         is_right=False,
         is_judged=bool(found) or "other" in closeness,
         misconceptions=found,
-        says=_said(exercise, numbers, closeness, found),
+        says=_message(exercise, numbers, closeness, found),
     )
 
 
-def _closeness(numbers: tuple[Typed, ...], values: Numbers) -> tuple[str, ...]:
-    """How each number stands to its value; nothing where their counts differ."""
+def _closeness(numbers: tuple[Typed, ...], values: Row) -> tuple[str, ...]:
+    """How close each number is to its value; empty where their counts differ."""
     if len(numbers) != len(values):
         return ()
     pairs = zip(numbers, values, strict=True)
@@ -79,7 +87,7 @@ def _agrees(closeness: tuple[str, ...]) -> bool:
     return bool(closeness) and all(how in _AGREES for how in closeness)
 
 
-def _said(
+def _message(
     exercise: Exercise,
     numbers: tuple[Typed, ...],
     closeness: tuple[str, ...],
@@ -88,23 +96,69 @@ def _said(
     if found:
         return "Not right. " + " Or: ".join(item.says for item in found)
     if not closeness:
-        count, wanted = len(numbers), len(exercise.asks)
+        count, asks = len(numbers), exercise.asks
         return (
-            f"{count} number{'s' if count > 1 else ''} typed, {wanted} wanted: "
-            f"{', '.join(exercise.asks)}."
+            f"You typed {count} number{'s' if count > 1 else ''}; type {len(asks)}: "
+            f"{', '.join(asks)}."
         )
     if "other" not in closeness:
         coarse = numbers[closeness.index("coarse")].text
-        return f"{coarse} has too few digits to tell: give {LEAST_DIGITS} decimals, or a fraction."
+        return f"{coarse} has too few digits: type {LEAST_DIGITS} decimals or a fraction."
     right = sum(how in _AGREES for how in closeness)
-    return f"Not right, and not a mistake we know: {_counted(right, len(closeness))} right."
+    verb = "is" if right == 1 else "are"
+    return (
+        f"Not right: {right} of {len(closeness)} numbers {verb} right, and no known mistake gives "
+        "these numbers."
+    )
 
 
-def _counted(right: int, count: int) -> str:
-    return f"{right or 'none'} of {count} {'is' if right <= 1 else 'are'}"
+class Marked(NamedTuple):
+    """One exercise with what was typed for it."""
+
+    exercise: Exercise
+    """The exercise."""
+    typed: str | None
+    """What was typed; None for no answer."""
+    mark: Mark
+    """The mark of the answer."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Id, what was typed, the mark, the right answer."""
+        return {
+            "exercise": self.exercise.id,
+            "typed": self.typed,
+            **self.mark.to_json(),
+            "answer": self.exercise.answer_text(),
+        }
 
 
-def answer_text(exercise: Exercise) -> str:
-    """The right answer, number by number: `weight of source 1 = 1/7`."""
-    pairs = zip(exercise.asks, exercise.answer, strict=True)
-    return ", ".join(f"{name} = {fraction_text(value)}" for name, value in pairs)
+def marked(exercise: Exercise, typed: str | None) -> Marked:
+    """Mark an answer, or the lack of one."""
+    if typed is None:
+        says = "Not answered."
+        return Marked(
+            exercise, None, Mark(is_right=False, is_judged=False, misconceptions=(), says=says)
+        )
+    return Marked(exercise, typed, mark(exercise, typed))
+
+
+def keep(folder: Path, results: Sequence[Marked]) -> None:
+    """Add judged answers to the learner's file; others can still be tried again.
+
+    Raises:
+        LearnError: it cannot be written.
+    """
+    for result in results:
+        if result.mark.is_judged:
+            add_record(folder / FILE, record_of(result, datetime.now(UTC)))
+
+
+def record_of(result: Marked, when: datetime) -> dict[str, Any]:
+    """One line of the file."""
+    return {
+        "when": when.isoformat(timespec="milliseconds"),
+        "exercise": result.exercise.id,
+        "typed": result.typed,
+        "right": result.mark.is_right,
+        "misconceptions": [item.name for item in result.mark.misconceptions],
+    }

@@ -1,16 +1,23 @@
-"""Kind `mask-rows`: which sources one receiver may see, and the weights that it then gives.
+"""Kind `mask-rows`: the sources that a mask hides from one query, and the weights of that query.
 
-Queries stand at the end of the keys: query t of T among S keys has position t + (S - T).
+The queries are the last positions: query t of T among S keys has position t + (S - T).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from manyheads.learn.exercises.drawing import Draws
-from manyheads.learn.exercises.form import Draft, Misconception, Numbers, Table, fault, shown, slip
-from manyheads.learn.exercises.sheets import labels
-from manyheads.learn.exercises.sums import total
+from manyheads.learn.exercises.drawing import Draws, total
+from manyheads.learn.exercises.form import (
+    Draft,
+    Given,
+    Kind,
+    Misconception,
+    fault,
+    labels,
+    shown,
+    slip,
+)
 from manyheads.worksheets.arithmetic import (
     NEGATIVE_INFINITY,
     ONE,
@@ -22,6 +29,7 @@ from manyheads.worksheets.arithmetic import (
 )
 from manyheads.worksheets.display import fraction_text
 from manyheads.worksheets.exact import softmax
+from manyheads.worksheets.sheet import Row
 
 _SIZES = ((2, 5), (3, 5), (4, 6))
 """T and S."""
@@ -30,7 +38,7 @@ _FACTORS = (1, 2, 3, 4, 5, 6)
 
 @dataclass(frozen=True, kw_only=True)
 class Sight:
-    """What decides which sources a receiver sees; everything counts from 0."""
+    """What decides which sources a query sees; everything counts from 0."""
 
     form: str
     """cached, window or padding."""
@@ -41,18 +49,18 @@ class Sight:
     receiver: int
     """t."""
     window: int
-    """Keys seen, the own one included; for the form window."""
+    """Number of positions that the query sees, its own included; for the form window."""
     padding: tuple[int, ...]
     """Padded sources; for the form padding."""
 
     @property
     def position(self) -> int:
-        """Where the receiver stands among the keys."""
+        """The query's position among the keys."""
         return self.receiver + self.num_keys - self.num_queries
 
 
 def visible(sight: Sight) -> tuple[bool, ...]:
-    """For each source, whether the receiver may see it."""
+    """For each source, whether the query sees it."""
     sources = range(sight.num_keys)
     if sight.form == "padding":
         return tuple(s not in sight.padding for s in sources)
@@ -86,24 +94,33 @@ def draw(draws: Draws) -> Draft | None:
     )
 
 
+MASK_ROWS = Kind(
+    name="mask-rows",
+    title="Weights under a mask",
+    summary="the weights of a query that does not see all sources: cached keys, window or padding",
+    stream=111,
+    draw=draw,
+)
+
+
 def _prompt(sight: Sight) -> str:
     words = {
-        "cached": "A query sees its own position and everything before it",
+        "cached": "A query sees its own position and all earlier positions",
         "window": (
-            f"A query sees a window of {sight.window} positions: its own and those just before it"
+            f"A query sees a window of {sight.window} positions, which ends with its own position"
         ),
         "padding": f"Sources {' and '.join(str(s + 1) for s in sight.padding)} are padding; a "
-        "query sees all others, earlier or later",
+        "query sees all other sources, earlier and later",
     }
     return (
-        f"{sight.num_keys} sources, of which the last {sight.num_queries} are also the queries. "
-        f"{words[sight.form]}. Work out the weights of query {sight.receiver + 1} of "
-        f"{sight.num_queries}; a hidden source has weight 0."
+        f"There are {sight.num_keys} sources; the last {sight.num_queries} are also the queries. "
+        f"{words[sight.form]}. Compute the weights of query {sight.receiver + 1} of "
+        f"{sight.num_queries}; a masked source has weight 0."
     )
 
 
-def _scores(sight: Sight, scores: Numbers) -> Table:
-    return Table(
+def _scores(sight: Sight, scores: Row) -> Given:
+    return Given(
         name="scores",
         rows=(scores,),
         row_labels=(f"query {sight.receiver + 1}",),
@@ -111,12 +128,12 @@ def _scores(sight: Sight, scores: Numbers) -> Table:
     )
 
 
-def _weights(scores: Sequence[Number], seen: Sequence[bool]) -> Numbers:
+def _weights(scores: Sequence[Number], seen: Sequence[bool]) -> Row:
     pairs = zip(scores, seen, strict=True)
     return softmax(tuple(score if may else NEGATIVE_INFINITY for score, may in pairs))
 
 
-def _misconceptions(sight: Sight, scores: Numbers) -> list[Misconception]:
+def _misconceptions(sight: Sight, scores: Row) -> list[Misconception]:
     seen = visible(sight)
     pairs = tuple(zip(scores, seen, strict=True))
     everyone = softmax(scores)
@@ -124,38 +141,38 @@ def _misconceptions(sight: Sight, scores: Numbers) -> list[Misconception]:
         fault(
             "mask-ignored",
             everyone,
-            "That is what you get when nothing is hidden: the hidden sources take weight too.",
+            "That is what you get without the mask; masked sources have weight 0.",
         ),
         fault(
             "mask-polarity",
             _weights(scores, [not may for may in seen]),
-            "That is what you get with the mask the wrong way round: hidden and visible sources "
-            "have changed places.",
+            "That is what you get when you invert the mask: masked and visible sources are "
+            "exchanged.",
         ),
         fault(
             "mask-after-softmax",
             tuple(w if may else ZERO for w, may in zip(everyone, seen, strict=True)),
-            "That is what you get when the mask comes after the softmax: hidden sources still "
-            "count in the sum, so the row adds up to less than one.",
+            "That is what you get when you apply the mask after the softmax: masked sources still "
+            "count in the sum, so the weights sum to less than one.",
         ),
         fault(
             "mask-multiplied",
             softmax(tuple(score if may else ZERO for score, may in pairs)),
-            "That is what you get when a hidden score becomes 0: e to the power of 0 is 1, so it "
-            "still takes weight; hidden means minus infinity.",
+            "That is what you get when you set a masked score to 0: its exponential is 1, so it "
+            "still has weight; set it to minus infinity.",
         ),
         fault(
             "mask-additive-confusion",
             softmax(tuple(add(score, ONE) if may else score for score, may in pairs)),
-            "That is what you get when the mask's ones and zeros are added to the scores: hidden "
-            "sources are only a factor e weaker.",
+            "That is what you get when you add a mask of ones and zeros to the scores: this only "
+            "divides the weight of a masked source by e, relative to the others.",
         ),
     ]
     return [*found, *_shifted(sight, scores)]
 
 
-def _shifted(sight: Sight, scores: Numbers) -> list[Misconception]:
-    """Wrong ends of the visible stretch."""
+def _shifted(sight: Sight, scores: Row) -> list[Misconception]:
+    """Mistakes about the first and the last visible source."""
     if sight.form == "padding":
         return []
     position, sources = sight.position, range(sight.num_keys)
@@ -166,49 +183,49 @@ def _shifted(sight: Sight, scores: Numbers) -> list[Misconception]:
             fault(
                 "causal-off-by-one:late",
                 _weights(scores, [first <= s <= position + 1 for s in sources]),
-                f"That is what you get when the query, which stands at {position + 1}, sees one "
-                "source too many.",
+                f"That is what you get when the query, at position {position + 1}, also sees the "
+                "next position.",
             )
         )
     return found
 
 
-def _too_wide(sight: Sight, scores: Numbers, first: int) -> Misconception:
+def _too_wide(sight: Sight, scores: Row, first: int) -> Misconception:
     seen = [first - 1 <= s <= sight.position for s in range(sight.num_keys)]
     says = (
-        f"That is what you get with a window of {sight.window} besides the query itself; its own "
-        "position counts."
+        f"That is what you get when the window has {sight.window} positions before the query; its "
+        "own position is one of them."
     )
     return slip("window-too-wide", _weights(scores, seen), says)
 
 
-def _moved(sight: Sight, scores: Numbers) -> list[Misconception]:
+def _moved(sight: Sight, scores: Row) -> list[Misconception]:
     position, sources = sight.position, range(sight.num_keys)
     return [
         fault(
             "causal-alignment",
             _weights(scores, [s <= sight.receiver for s in sources]),
-            f"That is what you get when query {sight.receiver + 1} is put at source "
-            f"{sight.receiver + 1}; the queries are the last sources, so it stands at "
+            f"That is what you get when query {sight.receiver + 1} is at position "
+            f"{sight.receiver + 1}; the queries are the last positions, so it is at position "
             f"{position + 1}.",
         ),
         fault(
             "causal-off-by-one:early",
             _weights(scores, [s < position for s in sources]),
             f"That is what you get when the query does not see its own position, {position + 1}; "
-            "it does.",
+            "it does see it.",
         ),
     ]
 
 
-def _working(sight: Sight, scores: Numbers) -> list[str]:
+def _working(sight: Sight, scores: Row) -> list[str]:
     seen = visible(sight)
     names = ", ".join(str(s + 1) for s, may in enumerate(seen) if may)
     weights = _weights(scores, seen)
     open_ = [score for score, may in zip(scores, seen, strict=True) if may]
     powers = tuple(exponential(score) for score in open_)
     return [
-        f"query {sight.receiver + 1} stands at source {sight.position + 1} and sees {names}",
+        f"query {sight.receiver + 1} is at position {sight.position + 1} and sees sources {names}",
         f"their exponentials: {shown(powers)}, sum {fraction_text(total(powers))}",
         f"weights: {shown(weights)}",
     ]

@@ -2,22 +2,21 @@
 
 from dataclasses import replace
 
-from manyheads.learn.exercises.drawing import Draws
-from manyheads.learn.exercises.form import Draft, Misconception, Numbers, Table, fault, shown, slip
-from manyheads.learn.exercises.sheets import (
-    Solved,
-    document,
-    head,
+from manyheads.learn.exercises.drawing import Draws, Solved, document, head, solved, texts, times
+from manyheads.learn.exercises.form import (
+    Draft,
+    Given,
+    Kind,
+    Misconception,
+    fault,
     labels,
-    solved,
+    shown,
+    slip,
     table,
-    texts,
 )
-from manyheads.learn.exercises.sums import times
-from manyheads.worksheets.arithmetic import Number, dot, multiply
+from manyheads.worksheets.arithmetic import dot, multiply
 from manyheads.worksheets.display import fraction_text
 from manyheads.worksheets.exact import scale_of
-from manyheads.worksheets.library import Worksheet
 from manyheads.worksheets.numbers import parse_number
 
 _SIZES = ((3, 2, 4), (5, 2, 3), (3, 4, 5))
@@ -35,8 +34,12 @@ def draw(draws: Draws) -> Draft:
     only = head(texts(w_q), texts(w_k, "*sqrt(2)" if width == 2 else ""), [["0"]] * dim)
     drawn = solved(document("score", texts(x), [only], [["0"] * dim], is_causal=False))
     scores = drawn.steps["scores"][0][receiver][:_ASKED]
+    source = "q of the receiver and k of the sources" if has_projected else "x, W_Q and W_K"
     return Draft(
-        prompt=_prompt(dim, width, receiver, has_projected),
+        prompt=(
+            f"The model width is {dim} and the head width is {width}. From {source}, compute the "
+            f"scaled scores of receiver {receiver + 1} with sources 1 to {_ASKED}."
+        ),
         given=_given(drawn, receiver, has_projected),
         asks=labels("score with source", _ASKED),
         answer=scores,
@@ -46,15 +49,16 @@ def draw(draws: Draws) -> Draft:
     )
 
 
-def _prompt(dim: int, width: int, receiver: int, has_projected: bool) -> str:
-    source = "q of the receiver and k of the sources" if has_projected else "x, W_Q and W_K"
-    return (
-        f"The model is {dim} wide and one head {width} wide. From {source}, work out the scaled "
-        f"scores of receiver {receiver + 1} with sources 1 to {_ASKED}."
-    )
+SCORE = Kind(
+    name="score",
+    title="Scaled scores",
+    summary="scaled scores, from x, W_Q and W_K or from q and k",
+    stream=101,
+    draw=draw,
+)
 
 
-def _given(drawn: Solved, receiver: int, has_projected: bool) -> tuple[Table, ...]:
+def _given(drawn: Solved, receiver: int, has_projected: bool) -> tuple[Given, ...]:
     if has_projected:
         query = table("q", (drawn.steps["q"][0][receiver],), "receiver", "column")
         query = replace(query, row_labels=(f"receiver {receiver + 1}",))
@@ -70,49 +74,34 @@ def _given(drawn: Solved, receiver: int, has_projected: bool) -> tuple[Table, ..
 def _misconceptions(drawn: Solved, receiver: int, has_projected: bool) -> list[Misconception]:
     dim, width = drawn.sheet.embed_dim, drawn.sheet.head_dim
     dots = drawn.steps["dots"][0][receiver][:_ASKED]
-    right = f"the head is {width} wide, so divide by sqrt({width})"
+    exchanged = [row[receiver] for row in drawn.steps["scores"][0][:_ASKED]]
+    right = f"divide by sqrt({width}), because the head width is {width}"
+
+    def scaled(name: str, factor: str, says: str) -> Misconception:
+        values = times(dots, parse_number(factor))
+        return fault(name, values, f"That is what you get when you {says}; {right}.")
+
     found = [
-        _scaled(drawn, receiver, f"1/sqrt({dim})", "scale:model-width", right),
-        _scaled(drawn, receiver, f"1/{width}", "scale:width-itself", right),
-        fault(
-            "scale:none",
-            dots,
-            f"That is what you get without dividing: {shown(dots)} are the plain dot products; "
-            f"{right}.",
+        scaled(
+            "scale:model-width", f"1/sqrt({dim})", f"divide by sqrt({dim}), with the model width"
         ),
-        fault("scale:multiplied", *_multiplied(dots, width, right)),
-        fault("unpack-order:query-key", *_exchanged(drawn, receiver)),
+        scaled("scale:width-itself", f"1/{width}", f"divide by {width}, without the square root"),
+        scaled("scale:none", "1", f"do not scale the dot products {shown(dots)}"),
+        scaled("scale:multiplied", f"sqrt({width})", f"multiply by sqrt({width})"),
+        fault(
+            "unpack-order:query-key",
+            exchanged,
+            "That is what you get when you exchange W_Q and W_K, or receiver and source: the query "
+            f"comes from receiver {receiver + 1}, the keys come from the sources.",
+        ),
     ]
     return found if has_projected else [*found, _unprojected(drawn, receiver)]
 
 
-def _scaled(drawn: Solved, receiver: int, scale: str, name: str, right: str) -> Misconception:
-    document = drawn.document | {"scale": scale}
-    values = drawn.again(Worksheet.from_document(document))["scores"][0][receiver][:_ASKED]
-    divisor, dim = scale.removeprefix("1/"), drawn.sheet.embed_dim
-    whose = f"the model is {dim} wide" if name == "scale:model-width" else "the root is missing"
-    says = f"That is what you get when you divide by {divisor}: {whose}; {right}."
-    return fault(name, values, says)
-
-
-def _multiplied(dots: Numbers, width: int, right: str) -> tuple[Numbers, str]:
-    values = times(dots, parse_number(f"sqrt({width})"))
-    return values, f"That is what you get when you multiply by sqrt({width}); {right}."
-
-
-def _exchanged(drawn: Solved, receiver: int) -> tuple[Numbers, str]:
-    rows = drawn.steps["scores"][0]
-    values = tuple(rows[source][receiver] for source in range(_ASKED))
-    return values, (
-        "That is what you get when W_Q and W_K change places, or receiver and source: the query "
-        f"comes from receiver {receiver + 1}, the keys from the sources."
-    )
-
-
 def _unprojected(drawn: Solved, receiver: int) -> Misconception:
     x, scale = drawn.steps["x"], scale_of(drawn.sheet)
-    values = tuple(multiply(dot(x[receiver], x[s]), scale) for s in range(_ASKED))
-    says = "That is what you get from the rows of x themselves: first q = x W_Q and k = x W_K."
+    values = [multiply(dot(x[receiver], x[s]), scale) for s in range(_ASKED)]
+    says = "That is what you get from the rows of x; first compute q = x W_Q and k = x W_K."
     return slip("projections-skipped", values, says)
 
 
@@ -120,7 +109,7 @@ def _working(drawn: Solved, receiver: int) -> list[str]:
     q, k, width = drawn.steps["q"][0], drawn.steps["k"][0], drawn.sheet.head_dim
     lines = [f"q of receiver {receiver + 1} = [{shown(q[receiver])}]"]
     for source in range(_ASKED):
-        product: Number = drawn.steps["dots"][0][receiver][source]
+        product = drawn.steps["dots"][0][receiver][source]
         score = drawn.steps["scores"][0][receiver][source]
         lines.append(
             f"k of source {source + 1} = [{shown(k[source])}]: q·k = {fraction_text(product)}, "

@@ -1,15 +1,36 @@
 """Kind `weight-row`: from scores to the weights of one receiver."""
 
-from manyheads.learn.exercises.drawing import Draws
-from manyheads.learn.exercises.form import Draft, Misconception, fault, shown, slip
-from manyheads.learn.exercises.sheets import Solved, document, head, labels, solved, table, texts
-from manyheads.learn.exercises.sums import shares, times, total
-from manyheads.worksheets.arithmetic import multiply, reciprocal
+from fractions import Fraction
+
+from manyheads.learn.exercises.drawing import (
+    Draws,
+    Solved,
+    document,
+    head,
+    shares,
+    solved,
+    texts,
+    times,
+    total,
+    transposed,
+)
+from manyheads.learn.exercises.form import (
+    Draft,
+    Kind,
+    Misconception,
+    fault,
+    labels,
+    shown,
+    slip,
+    table,
+)
+from manyheads.worksheets.arithmetic import ZERO, multiply, reciprocal
 from manyheads.worksheets.display import fraction_text
-from manyheads.worksheets.library import Worksheet
+from manyheads.worksheets.exact import softmax
+from manyheads.worksheets.sheet import Row
 
 WIDTH, LENGTH = 4, 3
-"""d and T; D = T, since the rows of x only point at a receiver."""
+"""d and T; D = T, since the rows of x only select a receiver."""
 _FACTORS = (1, 2, 3, 4, 5, 6, 8)
 
 
@@ -20,23 +41,36 @@ def draw(draws: Draws) -> Draft | None:
     if set(factors[receiver]) == {1}:
         return None
     drawn = _sheet(factors)
-    weights = drawn.steps["attn_weights"][0][receiver]
+    powers, weights = drawn.steps["exp_scores"][0], drawn.steps["attn_weights"][0][receiver]
     return Draft(
         prompt=(
-            f"These are the scores of a head that is {WIDTH} wide, divided by sqrt({WIDTH}) "
-            f"already; no mask. Work out the weights of receiver {receiver + 1}."
+            f"These are the scores of one head. They are already divided by sqrt({WIDTH}), and "
+            f"nothing is masked. Compute the weights of receiver {receiver + 1}."
         ),
         given=(table("scores", drawn.steps["scores"][0], "receiver", "source"),),
         asks=labels("weight of source", LENGTH),
         answer=weights,
         misconceptions=tuple(_misconceptions(drawn, receiver)),
-        working=tuple(_working(drawn, receiver)),
+        working=(
+            f"exponentials: {shown(powers[receiver])}",
+            f"their sum: {fraction_text(total(powers[receiver]))}",
+            f"weights: {shown(weights)}",
+        ),
         worksheet=drawn.document,
     )
 
 
+WEIGHT_ROW = Kind(
+    name="weight-row",
+    title="From scores to weights",
+    summary="the weights of one receiver, from its scores",
+    stream=102,
+    draw=draw,
+)
+
+
 def _sheet(factors: tuple[tuple[int, ...], ...]) -> Solved:
-    """Receiver t's query points at column t of W_K^T, which holds its scores times sqrt(d)."""
+    """Receiver t's query selects column t of W_K^T, which holds its scores times sqrt(d)."""
     pointers = tuple(tuple(int(i == j) for j in range(WIDTH)) for i in range(LENGTH))
     keys = [[f"2*ln({factors[t][s]})" for t in range(LENGTH)] + ["0"] for s in range(LENGTH)]
     only = head(texts(pointers), keys, [["0"]] * LENGTH)
@@ -45,25 +79,27 @@ def _sheet(factors: tuple[tuple[int, ...], ...]) -> Solved:
 
 
 def _misconceptions(drawn: Solved, receiver: int) -> list[Misconception]:
+    scores = drawn.steps["scores"][0][receiver]
     powers = drawn.steps["exp_scores"][0]
-    mine = powers[receiver]
-    column = tuple(
-        multiply(mine[s], reciprocal(total(row[s] for row in powers))) for s in range(LENGTH)
-    )
-    everything = total(total(row) for row in powers)
+    mine, everything = powers[receiver], total(total(row) for row in powers)
+    columns = [total(column) for column in transposed(powers)]
+    begins = "That is what you get when you"
     found = [
         fault(
             "softmax-axis:receivers",
-            column,
-            "That is what you get when each source's column sums to one; a softmax runs over the "
-            "sources of one receiver, so that its row does.",
+            [multiply(n, reciprocal(column)) for n, column in zip(mine, columns, strict=True)],
+            f"{begins} normalise each column; the softmax runs over the sources of one receiver, "
+            "so each row sums to one.",
         ),
-        _twice(drawn, receiver),
+        fault(
+            "scale:twice",
+            softmax(times(scores, Fraction(1, 2))),
+            f"{begins} divide the scores by sqrt({WIDTH}) a second time.",
+        ),
         slip(
             "forgot-exp",
-            shares(drawn.steps["scores"][0][receiver]),
-            "That is what you get when the scores themselves are divided by their sum: first take "
-            "e to the power of each.",
+            shares(scores),
+            f"{begins} divide the scores by their sum; first take the exponential of each score.",
         ),
         slip(
             "forgot-division",
@@ -74,35 +110,17 @@ def _misconceptions(drawn: Solved, receiver: int) -> list[Misconception]:
         slip(
             "divided-by-whole-table",
             times(mine, reciprocal(everything)),
-            f"That is what you get when you divide by the sum of the whole table, "
-            f"{fraction_text(everything)}; the row's own sum is {fraction_text(total(mine))}.",
+            f"{begins} divide by the sum of the whole table, {fraction_text(everything)}; divide "
+            f"by the sum of the row, {fraction_text(total(mine))}.",
         ),
     ]
-    return found if receiver == LENGTH - 1 else [*found, _masked(drawn, receiver)]
+    return found if receiver == LENGTH - 1 else [*found, _masked(mine, receiver)]
 
 
-def _twice(drawn: Solved, receiver: int) -> Misconception:
-    document = drawn.document | {"scale": f"1/{WIDTH}"}
-    values = drawn.again(Worksheet.from_document(document))["attn_weights"][0][receiver]
-    says = f"That is what you get when the scores are divided by sqrt({WIDTH}) a second time."
-    return fault("scale:twice", values, says)
-
-
-def _masked(drawn: Solved, receiver: int) -> Misconception:
-    document = drawn.document | {"is_causal": True}
-    values = drawn.again(Worksheet.from_document(document))["attn_weights"][0][receiver]
+def _masked(powers: Row, receiver: int) -> Misconception:
+    weights = [*shares(powers[: receiver + 1]), *[ZERO] * (LENGTH - 1 - receiver)]
     says = (
-        f"That is what you get when sources after receiver {receiver + 1} are hidden; here nothing "
-        "is masked."
+        f"That is what you get when you mask the sources after receiver {receiver + 1}; here "
+        "nothing is masked."
     )
-    return slip("masked-anyway", values, says)
-
-
-def _working(drawn: Solved, receiver: int) -> list[str]:
-    powers = drawn.steps["exp_scores"][0][receiver]
-    weights = drawn.steps["attn_weights"][0][receiver]
-    return [
-        f"exponentials: {shown(powers)}",
-        f"their sum: {fraction_text(total(powers))}",
-        f"weights: {shown(weights)}",
-    ]
+    return slip("masked-anyway", weights, says)

@@ -68,16 +68,14 @@ function messageFor(
   if (found.length > 0) return `Not right. ${found.map(({ says }) => says).join(" Or: ")}`;
   if (closeness.length === 0) {
     const count = numbers.length;
-    return `${count} number${count > 1 ? "s" : ""} typed, ${asks.length} wanted: ${asks.join(", ")}.`;
+    const typed = `${count} number${count > 1 ? "s" : ""}`;
+    return `You typed ${typed}; type ${asks.length}: ${asks.join(", ")}.`;
   }
   if (!closeness.includes("other")) {
     const coarse = numbers[closeness.indexOf("coarse")]?.text ?? "";
-    return `${coarse} has too few digits to tell: give ${LEAST_DIGITS} decimals, or a fraction.`;
+    return `${coarse} has too few digits: type ${LEAST_DIGITS} decimals or a fraction.`;
   }
   const right = closeness.filter(isRight).length;
-  return `Not right, and not a mistake we know: ${counted(right, closeness.length)} right.`;
-}
-
-function counted(right: number, count: number): string {
-  return `${right || "none"} of ${count} ${right <= 1 ? "is" : "are"}`;
+  const verb = right === 1 ? "is" : "are";
+  return `Not right: ${right} of ${closeness.length} numbers ${verb} right, and no known mistake gives these numbers.`;
 }

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from manyheads.core.errors import ConfigError
-from manyheads.models.sampling import PCG32
+from manyheads.core.pcg32 import PCG32
 
 # Round 1 of the reference library's demonstration program, seed 42, sequence 54.
 PUBLISHED = (0xA15C02B7, 0x7B47F409, 0xBA1D3330, 0x83D2F293, 0xBFA4784B, 0xCBED606E)
-FIXTURE = Path(__file__).parent / "pcg32.json"
+FIXTURE = Path(__file__).parents[1] / "models" / "pcg32.json"
 
 
 def test_against_the_published_reference_output() -> None:
