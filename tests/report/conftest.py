@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from manyheads.report.reading import ReportData
-from manyheads.report.writing import StudyReport
+from manyheads.report.study import StudyReport
 from manyheads.study.plan import plan
 from tests.report.made_up import made_up_results
 

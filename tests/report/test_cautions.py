@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from manyheads.report.cautions import cautions, is_frozen_protocol, recipe_notice
+from manyheads.report.cautions import RISE, cautions, is_frozen_protocol, recipe_notice
 from manyheads.report.reading import ReportData
 from manyheads.study.plan import plan
 from manyheads.study.stats import aggregate
@@ -25,13 +25,13 @@ def data_of(name: str) -> ReportData:
 
 def test_seeds_data_sizes_and_vocabulary_are_named() -> None:
     said = said_of(deepcopy(DOCUMENT))
-    assert "3 seeds a model" in said
-    assert "agree in 25 % of studies" in said
-    assert "1,540 stories with 320,000 words" in said
+    assert "3 seeds per model" in said
+    assert "causes that in 25 % of studies" in said
+    assert "1,540 training stories with 320,000 target words" in said
     assert "from 1,321,120 parameters (one-head) to 2,332,832 (mlp)" in said
     assert "1.19 % of the test words" in said
     assert "3 comparisons were planned" in said
-    assert "learning rate of every model was set by the plan and not tuned" in said
+    assert "learning rate of every model was fixed by the plan and not tuned" in said
 
 
 def test_a_loss_that_rises_after_its_best_is_overfitting() -> None:
@@ -44,16 +44,16 @@ def test_a_loss_that_falls_to_the_end_is_not_and_that_is_said() -> None:
         run["trace"] = run["trace"][:6]
         run["steps"] = run["selected_step"]
     said = said_of(document)
-    assert "rose again" not in said
-    assert "In most runs of every model the last step was the best" in said
+    assert "overfitted" not in said
+    assert "In most runs of every model the last step had the lowest" in said
 
 
 def test_one_seed_tells_nothing_about_chance() -> None:
     document = deepcopy(DOCUMENT)
     document["runs"] = [run for run in document["runs"] if run["seed"] == 11]
     said = said_of(document)
-    assert "1 seed a model. Nothing here tells" in said
-    assert "Missing: mlp seed 29, mlp seed 47, " in said
+    assert "1 seed per model. One seed cannot show" in said
+    assert "are missing: mlp seed 29, mlp seed 47, " in said
 
 
 def test_a_learning_rate_at_the_edge_of_its_candidates_is_named() -> None:
@@ -63,14 +63,14 @@ def test_a_learning_rate_at_the_edge_of_its_candidates_is_named() -> None:
         "mlp": {"chosen": 0.3, "candidates": losses},
         "one-head": {"chosen": 0.2, "candidates": losses},
     }
-    assert "For mlp the choice is the smallest or largest candidate" in said_of(document)
+    assert "For mlp the chosen rate is the smallest or largest candidate" in said_of(document)
 
 
 def test_generated_stories_are_no_language() -> None:
-    assert "no natural language" in "\n".join(cautions(data_of("smoke")))
+    assert "not natural language" in "\n".join(cautions(data_of("smoke")))
     document = made_up_results(plan("smoke"))
     document["data"]["source"] = "file mine.txt"
-    assert "no natural language" not in said_of(document)
+    assert "not natural language" not in said_of(document)
 
 
 def test_removed_heads_are_mentioned_only_where_heads_were_removed() -> None:
@@ -87,7 +87,7 @@ def test_the_frozen_protocol_is_known_by_its_content(name: str, is_frozen: bool)
 
 
 def test_another_recipe_of_the_same_models_says_so() -> None:
-    assert "mlp, one-head and four-heads bear the names" in recipe_notice(data_of("own-recipe"))
+    assert "mlp, one-head and four-heads have the names" in recipe_notice(data_of("own-recipe"))
     assert recipe_notice(data_of("three-models")) == recipe_notice(data_of("head-count")) == ""
 
 
@@ -97,3 +97,56 @@ def test_a_plan_that_only_bears_the_name_is_not_the_frozen_protocol() -> None:
     data = ReportData(document=document, source="")
     assert not is_frozen_protocol(data)
     assert "another recipe" in recipe_notice(data)
+
+
+def seeds_of(number: int) -> dict[str, Any]:
+    return made_up_results(plan("three-models").with_seeds(tuple(range(number))))
+
+
+def test_fewer_than_six_seeds_are_called_few() -> None:
+    assert "With 5 seeds a bootstrap interval is too narrow" in said_of(seeds_of(5))
+    assert "is too narrow" not in said_of(seeds_of(6))
+
+
+def test_a_rise_counts_from_its_limit_on() -> None:
+    for rise, counts in ((RISE * 1.001, True), (RISE * 0.999, False)):
+        document = deepcopy(DOCUMENT)
+        for run in document["runs"]:
+            run["trace"] = [
+                {"step": step, "train_loss": 3.0, "validation_loss": loss, "learning_rate": 0.1}
+                for step, loss in ((1, 3.0), (2, 3.0 + rise))
+            ]
+        assert ("overfitted" in said_of(document)) is counts
+
+
+@pytest.mark.parametrize(("at_end", "is_said"), [(1, False), (2, False), (3, True)])
+def test_a_loss_falls_to_the_end_in_more_than_half_of_the_runs(at_end: int, is_said: bool) -> None:
+    document = seeds_of(4)
+    for run in document["runs"]:
+        run["selected_step"] = run["steps"] if run["seed"] < at_end else run["steps"] - 1
+    assert ("last step had the lowest" in said_of(document)) is is_said
+
+
+@pytest.mark.parametrize("chosen", [0.1, 0.3])
+def test_both_ends_of_the_candidates_are_edges(chosen: float) -> None:
+    document = deepcopy(DOCUMENT)
+    losses = [{"learning_rate": rate, "validation_loss": 4.0} for rate in (0.1, 0.2, 0.3)]
+    document["learning_rates"] = {"mlp": {"chosen": chosen, "candidates": losses}}
+    assert "For mlp the chosen rate" in said_of(document)
+    document["learning_rates"]["mlp"]["chosen"] = 0.2
+    assert "the chosen rate" not in said_of(document)
+
+
+def test_up_to_twelve_missing_runs_are_named_and_more_are_counted() -> None:
+    for kept, words in ((3, "missing: mlp seed 3, "), (2, "missing: 13 runs.")):
+        document = seeds_of(5)
+        document["runs"] = document["runs"][:kept]
+        assert words in said_of(document)
+
+
+def test_two_comparisons_are_several_and_one_is_not() -> None:
+    document = deepcopy(DOCUMENT)
+    document["plan"]["comparisons"] = document["plan"]["comparisons"][:2]
+    assert "2 comparisons were planned" in said_of(document)
+    document["plan"]["comparisons"] = document["plan"]["comparisons"][:1]
+    assert "comparisons were planned" not in said_of(document)

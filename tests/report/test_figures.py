@@ -2,8 +2,9 @@
 
 import re
 
-from manyheads.report.drawing import DARK_SERIES, SERIES, Drawing, inline_svg, series
-from manyheads.report.writing import StudyReport
+from manyheads.report.figures import Drawing, series
+from manyheads.report.pages import DARK_SERIES, SERIES, inline_svg
+from manyheads.report.study import StudyReport
 
 
 def luminance(colour: str) -> float:

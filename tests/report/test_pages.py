@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from manyheads.report.pages import html_from_document, markdown_from_document
-from manyheads.report.writing import StudyReport
+from manyheads.report.study import StudyReport
 from manyheads.study.plan import plan
 from tests.report.conftest import report_of
 from tests.report.made_up import made_up_results
@@ -85,7 +85,7 @@ def test_every_number_of_the_main_table_is_on_both_pages(three_models: StudyRepo
     data = three_models.results
     for model in data.models:
         mean, sd = data.mean(model, "test_loss"), data.sd(model, "test_loss")
-        assert f"{mean:.4f}</td><td class='num'>{sd:.4f}" in html.replace("\n", "")
+        assert f'{mean:.4f}</td><td class="num">{sd:.4f}' in html.replace("\n", "")
         assert f"| {mean:.4f} | {sd:.4f} |" in markdown
     for pair in data.paired:
         assert f"−{abs(pair['mean']):.4f}" in html
@@ -104,7 +104,7 @@ def test_the_published_figures_stand_beside_three_models_only(
 ) -> None:
     with_published = markdown_from_document(three_models.document)
     assert "| four-heads | 3.3597 ± 0.0212 |" in with_published
-    assert "here 1,540 stories train" in with_published
+    assert "Here 1,540 stories were used for training" in with_published
     for other in (head_count, own_recipe):
         assert "3.3597" not in html_from_document(other.document)
     assert "must not be put in one table" in html_from_document(own_recipe.document)
@@ -118,7 +118,7 @@ def test_head_count_has_curves_controls_removal_and_diversity(head_count: StudyR
     names = {panel.name for panel in head_count.document.panels}
     assert {"heads-width", "heads-head-width-16", "removal", "diversity"} <= names
     assert {"greedy-1-heads-1", "greedy-8-width16-1", "greedy-12-uniform"} <= names
-    assert "Control uniform: all words weigh alike" in markdown
+    assert "Control uniform: equal weights for all words" in markdown
     assert len(names) == len(head_count.document.panels)
 
 

@@ -92,7 +92,7 @@ def test_a_damaged_document_is_refused_by_name(path: str, value: Any, said: str)
 
 
 def test_no_folder_no_results_and_no_json_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"folder \(.*nowhere\) is not there"):
+    with pytest.raises(StudyError, match=r"folder \(.*nowhere\) does not exist"):
         read_study(tmp_path / "nowhere")
     with pytest.raises(StudyError, match=r"has no results.json: finish the study"):
         read_study(tmp_path)

@@ -2,26 +2,25 @@
 
 from copy import deepcopy
 
-from manyheads.report.arms import arms_of, controls_of
-from manyheads.report.head_tables import (
-    count_table,
-    greedy_table,
-    measures_table,
-    removal_summary,
-    removal_table,
-)
 from manyheads.report.reading import ReportData
+from manyheads.report.study import StudyReport
 from manyheads.report.tables import (
+    arms_of,
+    controls_of,
     cost_table,
+    count_table,
     curve_table,
     differences_table,
+    greedy_table,
     main_table,
+    measures_table,
     of_runs,
     paired_table,
+    removal_summary,
+    removal_table,
     runs_table,
     settings_table,
 )
-from manyheads.report.writing import StudyReport
 
 
 def test_main_table_has_a_row_a_model(three_models: StudyReport) -> None:

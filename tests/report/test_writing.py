@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from manyheads.core.errors import StudyError
-from manyheads.report.writing import StudyReport
+from manyheads.report.study import StudyReport
 
 
 def test_text_is_at_most_80_columns_wide(

@@ -182,7 +182,7 @@ def test_everything_is_json() -> None:
 
 @pytest.mark.parametrize(
     ("pair", "said"),
-    [(("a", "c"), r"'c', which has no run: use two of a"), (("a",), "no pair"), ("ab", "no pair")],
+    [(("a", "c"), r"'c', which has no run: use two of a"), (("a",), "not a pair"), ("ab", "not a pair")],
 )
 def test_a_comparison_that_cannot_be_is_refused(pair: Any, said: str) -> None:
     with pytest.raises(StudyError, match=said):
@@ -195,3 +195,35 @@ def test_scipy_and_matplotlib_are_not_loaded_before_they_are_needed() -> None:
         "sys.exit(sum(name in sys.modules for name in ('scipy', 'matplotlib', 'torch')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize(("seeds", "is_few"), [(5, True), (6, False)])
+def test_fewer_than_six_seeds_are_few(seeds: int, is_few: bool) -> None:
+    found = paired_differences(many_seeds(np.linspace(0.1, 0.2, seeds)), [("a", "b")])[0]
+    assert ("seeds are few" in found["note"]) is is_few
+
+
+@pytest.mark.parametrize(
+    ("spread", "has_interval"), [(0.5e-12, False), (4e-12, True), (1e-7, True)]
+)
+def test_differences_within_rounding_have_no_interval(spread: float, has_interval: bool) -> None:
+    runs = [
+        {"model": model, "seed": seed, "test_loss": loss}
+        for seed in range(6)
+        for model, loss in (("a", 1.0 + spread * (seed % 2)), ("b", 0.0))
+    ]
+    found = paired_differences(runs, [("a", "b")], resamples=50)[0]
+    assert (found["t_interval"] is not None) is has_interval
+    assert (found["interval"] is not None) is has_interval
+    assert ("differences are equal" in found["note"]) is not has_interval
+
+
+def test_a_zero_difference_has_no_sign() -> None:
+    def note(*differences: float) -> str:
+        found = paired_differences(many_seeds(differences), [("a", "b")], resamples=50)
+        return str(found[0]["note"])
+
+    assert "All 3 differences have one sign" in note(0.5, 1.0, 2.0)
+    assert "disagree about the sign: 0 of 3" in note(0.0, 1.0, 2.0)
+    assert "disagree about the sign: 1 of 3" in note(-1.0, 1.0, 2.0)
+    assert "All 3 differences have one sign" in note(-0.5, -1.0, -2.0)

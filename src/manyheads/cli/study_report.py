@@ -26,7 +26,7 @@ def report(folder: Path, out: Path | None, as_json: bool) -> None:
     Example:
       manyheads study report studies/smoke
     """
-    from manyheads.report.writing import report_from_folder
+    from manyheads.report.study import report_from_folder
 
     found = report_from_folder(folder)
     files = found.write(out or folder)

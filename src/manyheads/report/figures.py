@@ -1,18 +1,129 @@
-"""The figures of every study: losses, differences, validation curves."""
+"""The figures of a study report as SVG: the same bytes each time, in light and dark colours.
 
+matplotlib draws in the light colours. In a page each colour becomes a CSS variable, so that the
+figure follows the page; a file keeps the light ones. No global setting is changed.
+"""
+
+import io
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from manyheads.core.tables import shortened
-from manyheads.report.document import Figure, Panel, Twin
-from manyheads.report.drawing import INK, MUTED, Drawing, series
-from manyheads.report.numbers import fixed, interval, listed, signed
+from manyheads.report.pages import INK, LINE, MUTED, SERIES, Details, Figure, Panel
 from manyheads.report.reading import ReportData, trace_of
-from manyheads.report.tables import curve_table, differences_table, of_runs
+from manyheads.report.tables import (
+    Arm,
+    analysed,
+    curve_table,
+    differences_table,
+    diversity_table,
+    fixed,
+    greedy_means,
+    greedy_table,
+    interval,
+    listed,
+    of_runs,
+    removal_changes,
+    removal_table,
+    signed,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_POINTS = 72  # an SVG of matplotlib counts in points, 72 to the inch
+_RC: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "manyheads",
+    "font.family": "sans-serif",
+    "font.size": 10.5,
+    "text.parse_math": False,
+    "axes.labelsize": 10.5,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": LINE,
+    "grid.linewidth": 0.8,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "text.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 10,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5.5,
+}
+
+
+class Drawing:
+    """One picture being drawn: `with Drawing(440, 260) as drawing: drawing.axes.plot(...)`.
+
+    Args:
+        width: in points, as wide as on the page.
+        height: in points.
+    """
+
+    def __init__(self, width: int, height: int) -> None:
+        self._size = (width / _POINTS, height / _POINTS)
+        self.svg = ""
+
+    def __enter__(self) -> "Drawing":
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure as Canvas
+
+        self._context = rc_context(_RC)
+        self._context.__enter__()
+        self.figure: Canvas = Canvas(figsize=self._size, layout="constrained")
+        FigureCanvasSVG(self.figure)
+        self.axes: Axes = self.figure.add_subplot()
+        return self
+
+    def __exit__(self, *error: Any) -> None:  # noqa: ANN401 - as every context manager
+        try:
+            if error[0] is None:
+                self.svg = _svg(self.figure)
+        finally:
+            self._context.__exit__(*error)
+
+    def legend(self) -> None:
+        """Name the series above the axes, in as many columns as there is room for."""
+        handles, labels = self.axes.get_legend_handles_labels()
+        width = 42 + 6.3 * max(map(len, labels))  # of one entry, in points
+        room = self._size[0] * _POINTS
+        self.figure.legend(
+            handles,
+            labels,
+            loc="outside upper left",
+            ncols=max(1, min(len(labels), 4, int(room / width))),
+            alignment="left",
+            handlelength=1.4,
+            columnspacing=1.2,
+        )
+
+
+def _svg(figure: "Canvas") -> str:
+    stream = io.StringIO()
+    metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    figure.savefig(stream, format="svg", metadata=metadata)
+    text = stream.getvalue()
+    text = text[text.index("<svg") :]  # no XML declaration, no address of a DTD
+    return re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.S)
+
+
+def series(index: int) -> tuple[str, str]:
+    """Colour and marker of the series with this index; they come round again."""
+    return SERIES[index % len(SERIES)], MARKERS[index % len(MARKERS)]
+
 
 WIDTH = 390
 LOSS = "test loss, nats per token"
@@ -24,7 +135,7 @@ def slug(text: str) -> str:
 
 
 def short(name: str, width: int = 22) -> str:
-    """A name as a figure has room for; its table has the whole."""
+    """A name, shortened to fit a figure; the table has the full name."""
     return shortened(name, width)
 
 
@@ -63,7 +174,7 @@ def loss_figure(results: ReportData) -> Figure | None:
         caption=f"Test loss of every run; the bar is the mean over seeds. The numbers are in the "
         f"tables above and in Every run. {of_runs(results, models)}",
         panels=(Panel(name="test-loss", svg=drawing.svg, alt=f"Mean test loss: {said}."),),
-        twin=None,
+        details=None,
     )
 
 
@@ -96,11 +207,12 @@ def difference_figure(results: ReportData) -> Figure | None:
         for name, pair in zip(names, pairs, strict=True)
     )
     return Figure(
-        caption="Paired differences in test loss: a mark a seed, the 95 % bootstrap interval of "
-        "the mean (thick) and Student's t interval (thin). Left of zero the first model is better. "
+        caption="Paired differences in test loss: one mark per seed, the 95 % bootstrap interval "
+        "of the mean (thick) and Student's t interval (thin). Left of zero the first "
+        "model is better. "
         f"{of_runs(results)}",
         panels=(Panel(name="differences", svg=drawing.svg, alt=f"Mean differences: {said}."),),
-        twin=Twin(summary="The differences seed by seed", tables=(differences_table(results),)),
+        details=Details(summary="The differences per seed", tables=(differences_table(results),)),
     )
 
 
@@ -124,10 +236,10 @@ def curve_figure(results: ReportData) -> Figure | None:
     limits = _limits(results, models)
     panels = tuple(_curves(results, model, limits) for model in models)
     return Figure(
-        caption="Validation loss during training, on one scale; the ring is the kept step. "
+        caption="Validation loss during training, on one scale; the ring marks the selected step. "
         f"{of_runs(results, models)}",
         panels=panels,
-        twin=Twin(
+        details=Details(
             summary="Validation loss by step",
             tables=tuple(curve_table(results, model) for model in models),
         ),
@@ -184,3 +296,171 @@ def _rows(axes: "Axes", names: Sequence[str], label: str) -> None:
     axes.spines["left"].set_visible(False)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(label)
+
+
+def count_figure(
+    results: ReportData, arms: Sequence[Arm], controls: Sequence[tuple[str, str]]
+) -> Figure:
+    """Test loss by number of heads, a panel an arm, with the controls as lines."""
+    panels = tuple(_count_panel(results, arm, controls) for arm in arms)
+    models = [model for arm in arms for model in arm.models] + [model for model, _ in controls]
+    return Figure(
+        caption="Test loss by number of heads: one mark per run; the line is the mean over seeds; "
+        "dashed and dotted lines are the controls. The numbers are in the tables above. "
+        f"{of_runs(results, models)}",
+        panels=panels,
+        details=None,
+    )
+
+
+def _count_panel(results: ReportData, arm: Arm, controls: Sequence[tuple[str, str]]) -> Panel:
+    with Drawing(WIDTH, 300) as drawing:
+        axes = drawing.axes
+        for index, seed in enumerate(results.seeds):
+            color, marker = series(index)
+            found = [
+                (heads, run["test_loss"])
+                for model, heads in zip(arm.models, arm.counts, strict=True)
+                for run in results.of(model)
+                if run["seed"] == seed and run.get("test_loss") is not None
+            ]
+            if found:
+                axes.plot(
+                    *zip(*found, strict=True), marker, color=color, ls="", label=f"seed {seed}"
+                )
+        means = [
+            (heads, mean)
+            for model, heads in zip(arm.models, arm.counts, strict=True)
+            if (mean := results.mean(model, "test_loss")) is not None
+        ]
+        if means:
+            axes.plot(*zip(*means, strict=True), color=INK, lw=1.4, label="mean", zorder=1)
+        for (model, _), style in zip(controls, ("--", ":", "-."), strict=False):
+            mean = results.mean(model, "test_loss")
+            if mean is not None:
+                axes.axhline(mean, color=MUTED, ls=style, lw=1.4, label=f"{short(model)} (control)")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(arm.counts, [str(count) for count in arm.counts])
+        axes.minorticks_off()
+        axes.set_title(arm.title, loc="left", fontsize=11)
+        axes.set_xlabel("heads")
+        axes.set_ylabel(LOSS)
+        drawing.legend()
+    said = "; ".join(f"{heads} heads {fixed(mean)}" for heads, mean in means)
+    return Panel(name=f"heads-{arm.slug}", svg=drawing.svg, alt=f"Mean test loss: {said}.")
+
+
+def removal_figure(results: ReportData, models: Sequence[str]) -> Figure:
+    """What the removal of each single head changes, a row a model."""
+    with Drawing(WIDTH, 88 + 26 * len(models)) as drawing:
+        axes = drawing.axes
+        axes.axvline(0, color=MUTED, lw=1.2)
+        for row, model in enumerate(models):
+            for run in analysed(results, model):
+                color, marker = series(results.seeds.index(run["seed"]))
+                changes = removal_changes(run)
+                label = f"seed {run['seed']}" if row == 0 else None
+                mark: dict[str, Any] = {
+                    "color": color,
+                    "alpha": 0.6,
+                    "ls": "",
+                    "label": label,
+                    "ms": 4.5,
+                }
+                axes.plot(changes, [row] * len(changes), marker, **mark)
+        axes.set_yticks(range(len(models)), [short(model) for model in models])
+        axes.set_ylim(len(models) - 0.5, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("added validation loss, nats per token")
+        drawing.legend()
+    return Figure(
+        caption="Increase of the loss when one head is removed; each mark is one head of one run. "
+        f"{of_runs(results, models)}",
+        panels=(
+            Panel(
+                name="removal",
+                svg=drawing.svg,
+                alt="Added validation loss for each removed head, by model; see the table.",
+            ),
+        ),
+        details=Details(
+            summary="Each head of each run",
+            tables=tuple(removal_table(results, model) for model in models),
+        ),
+    )
+
+
+def greedy_figure(results: ReportData, groups: Sequence[tuple[str, Sequence[str]]]) -> Figure:
+    """Loss by heads left, a panel an arm, a line a model."""
+    panels = tuple(_greedy_panel(results, title, models) for title, models in groups)
+    everyone = [model for _, models in groups for model in models]
+    return Figure(
+        caption="Validation loss as heads are removed one by one, mean over seeds; the head with "
+        "the smallest increase is removed first. Separate windows choose the head and "
+        f"measure the loss. {of_runs(results, everyone)}",
+        panels=panels,
+        details=Details(
+            summary="Loss by heads left",
+            tables=tuple(greedy_table(results, models, title) for title, models in groups),
+        ),
+    )
+
+
+def _greedy_panel(results: ReportData, title: str, models: Sequence[str]) -> Panel:
+    with Drawing(WIDTH, 300) as drawing:
+        axes = drawing.axes
+        ends = []
+        for index, model in enumerate(models):
+            color, marker = series(index)
+            curve = greedy_means(results, model)
+            ms = 4 if len(curve) < 20 else 2
+            axes.plot(
+                *zip(*curve, strict=True), color=color, marker=marker, ms=ms, label=short(model)
+            )
+            ends.append(
+                f"{model} {fixed(curve[-1][1])} with all heads, {fixed(curve[0][1])} without heads"
+            )
+        most = max(len(greedy_means(results, model)) for model in models) - 1
+        axes.set_xscale("symlog", base=2, linthresh=1, linscale=0.6)
+        ticks = [0, *(2**k for k in range(most.bit_length()))]
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.minorticks_off()
+        axes.set_title(short(title, 46), loc="left", fontsize=11)
+        axes.set_xlabel("heads left")
+        axes.set_ylabel("validation loss, nats per token")
+        drawing.legend()
+    name = f"greedy-{results.models.index(models[0]) + 1}-{slug(models[0])}"
+    return Panel(name=name, svg=drawing.svg, alt="; ".join(ends) + ".")
+
+
+def diversity_figure(results: ReportData, models: Sequence[str]) -> Figure:
+    """How much the attention patterns of each model's heads differ, a row per model."""
+    with Drawing(WIDTH, 88 + 26 * len(models)) as drawing:
+        axes = drawing.axes
+        for row, model in enumerate(models):
+            for run in analysed(results, model):
+                color, marker = series(results.seeds.index(run["seed"]))
+                label = f"seed {run['seed']}" if row == 0 else None
+                axes.plot(run["heads"]["diversity"], row, marker, color=color, ls="", label=label)
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_yticks(range(len(models)), [short(model) for model in models])
+        axes.set_ylim(len(models) - 0.5, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("mean Jensen-Shannon distance between heads")
+        drawing.legend()
+    return Figure(
+        caption="Difference between the attention patterns of a run's heads, mean over pairs: 0 "
+        f"identical, 1 disjoint. {of_runs(results, models)}",
+        panels=(
+            Panel(
+                name="diversity",
+                svg=drawing.svg,
+                alt="Pattern diversity of each run, by model; the table has the numbers.",
+            ),
+        ),
+        details=Details(
+            summary="Diversity of each run", tables=(diversity_table(results, models),)
+        ),
+    )

@@ -1,11 +1,112 @@
-"""The tables of a study: what was measured, what differs, how it was done."""
+"""The tables of a study report: losses, costs, differences, settings, and what its heads do."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
-from manyheads.report.document import Table
-from manyheads.report.numbers import ABSENT, fixed, interval, listed, mean_sd, signed, whole
+from manyheads.report.pages import Table
 from manyheads.report.reading import ReportData, trace_of
+
+Number = int | float
+ABSENT = "-"
+
+
+def fixed(value: Number | None, digits: int = 4) -> str:
+    """A number with so many digits behind the point."""
+    return ABSENT if value is None else f"{value:.{digits}f}"
+
+
+def signed(value: Number | None, digits: int = 4) -> str:
+    """A difference, with its sign."""
+    return ABSENT if value is None else f"{value:+.{digits}f}"
+
+
+def whole(value: Number | None) -> str:
+    """A count with separators."""
+    return ABSENT if value is None else f"{value:,.0f}"
+
+
+def interval(ends: Sequence[Number] | None, digits: int = 4) -> str:
+    """Both ends of an interval of differences."""
+    return ABSENT if ends is None else f"{signed(ends[0], digits)} to {signed(ends[1], digits)}"
+
+
+def mean_sd(mean: Number | None, sd: Number | None, digits: int = 4) -> str:
+    """Mean and standard deviation in one cell."""
+    if mean is None or sd is None:
+        return fixed(mean, digits)
+    return f"{mean:.{digits}f} ± {sd:.{digits}f}"
+
+
+def listed(items: Sequence[object]) -> str:
+    """`a`, `a and b`, or `a, b and c`."""
+    words = [str(item) for item in items]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 seed`, `2 seeds`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """Models in order of their number of heads."""
+
+    title: str
+    """What is kept equal."""
+    slug: str
+    """For file names."""
+    models: tuple[str, ...]
+    """Names of the models."""
+    counts: tuple[int, ...]
+    """Heads of each."""
+
+
+def arms_of(results: ReportData) -> tuple[Arm, ...]:
+    """The arms with at least three head counts, fixed width first; none in other studies."""
+    groups: dict[int | None, list[tuple[int, str]]] = {}
+    for model in results.models:
+        table = results.planned(model)
+        heads = table.get("num_heads")
+        if isinstance(heads, int) and table.get("pattern", "learned") == "learned":
+            groups.setdefault(table.get("head_dim"), []).append((heads, model))
+    large = {width: sorted(group) for width, group in groups.items() if len(group) >= 3}
+    order = sorted(large, key=lambda width: (width is not None, width or 0))
+    return tuple(_arm(results, width, large[width]) for width in order)
+
+
+def controls_of(results: ReportData) -> tuple[tuple[str, str], ...]:
+    """Name and meaning of each model whose heads have no patterns of their own."""
+    meanings = {
+        "uniform": "equal weights for all words, not learned",
+        "shared": "all heads share one pattern",
+    }
+    found = []
+    for model in results.models:
+        pattern = results.planned(model).get("pattern", "learned")
+        if pattern in meanings:
+            found.append((model, meanings[pattern]))
+    return tuple(found)
+
+
+def analysed(results: ReportData, model: str) -> list[Mapping[str, Any]]:
+    """The runs of a model whose heads were looked at."""
+    return [run for run in results.of(model) if run.get("heads")]
+
+
+def _arm(results: ReportData, width: int | None, group: list[tuple[int, str]]) -> Arm:
+    protocol = results.plan.get("protocol")
+    full = protocol.get("width", "?") if isinstance(protocol, Mapping) else "?"
+    title = f"width {full}, split among the heads"
+    return Arm(
+        title=title if width is None else f"every head {width} wide",
+        slug="width" if width is None else f"head-width-{width}",
+        models=tuple(model for _, model in group),
+        counts=tuple(heads for heads, _ in group),
+    )
+
 
 # Test cross-entropy (mean, sd) in nats and perplexity of the published experiment, 6,000 stories.
 PUBLISHED = {
@@ -64,10 +165,19 @@ def cost_table(results: ReportData) -> Table:
         )
         for model in results.models
     ]
-    names = ("model", "runs", "seconds a run", "CPU", "targets seen", "kept step", "steps", "rate")
+    names = (
+        "model",
+        "runs",
+        "seconds per run",
+        "CPU",
+        "targets seen",
+        "selected step",
+        "steps",
+        "rate",
+    )
     return Table(
         title="Cost of a run: wall seconds, mean ± standard deviation; CPU seconds; supervised "
-        f"targets seen in training; kept step; learning rate. {of_runs(results)}",
+        f"targets seen in training; selected step; learning rate. {of_runs(results)}",
         columns=names,
         rows=tuple(rows),
     )
@@ -88,7 +198,7 @@ def runs_table(results: ReportData) -> Table:
         for model in results.models
         for run in results.of(model)
     ]
-    names = ("model", "seed", "test loss", "perplexity", "val. loss", "kept step", "seconds")
+    names = ("model", "seed", "test loss", "perplexity", "val. loss", "selected step", "seconds")
     return Table(title=f"Every run. {of_runs(results)}", columns=names, rows=tuple(rows), names=2)
 
 
@@ -107,8 +217,8 @@ def paired_table(results: ReportData) -> Table:
     ]
     names = ("first - second", "seeds", "mean", "sd", "95 % bootstrap", "95 % t")
     return Table(
-        title="Paired differences in test loss, nats per token, seed by seed; below zero the first "
-        f"model is better. {_method(results)} {of_runs(results, _compared(results))}",
+        title="Paired differences in test loss, nats per token, per seed; a negative value "
+        f"favours the first model. {_method(results)} {of_runs(results, _compared(results))}",
         columns=names,
         rows=tuple(rows),
     )
@@ -225,7 +335,173 @@ def _method(results: ReportData) -> str:
     """How the intervals were made."""
     methods = sorted({pair["method"] for pair in results.paired if pair["method"]})
     if not methods:
-        return "There are no intervals, see the notes."
+        return "There are no intervals; see the notes."
     resamples = next(pair["resamples"] for pair in results.paired if pair["method"])
     how = f"Bootstrap: {listed(methods)}, {resamples:,} resamples"
     return f"{how}; t: Student's, exact for normally distributed differences."
+
+
+def count_table(results: ReportData, arm: Arm, controls: Sequence[tuple[str, str]]) -> Table:
+    """Loss by number of heads, with the controls below."""
+    first = f"{arm.models[0]}"
+    rows = [
+        _count_row(results, model, str(heads), first)
+        for model, heads in zip(arm.models, arm.counts, strict=True)
+    ]
+    rows += [_count_row(results, model, _heads_of(results, model), first) for model, _ in controls]
+    chosen = [*arm.models, *(model for model, _ in controls)]
+    meanings = "".join(f"Control {model}: {meaning}. " for model, meaning in controls)
+    return Table(
+        title=f"Test loss by number of heads, {arm.title}; nats per token. Where the plan compares "
+        f"with {first}: the paired difference and its 95 % bootstrap interval. {meanings}"
+        f"{of_runs(results, chosen)}",
+        columns=("model", "heads", "parameters", "test loss", "sd", f"minus {first}", "interval"),
+        rows=tuple(rows),
+        names=2,
+    )
+
+
+def _heads_of(results: ReportData, model: str) -> str:
+    return str(results.planned(model).get("num_heads", ABSENT))
+
+
+def _count_row(results: ReportData, model: str, heads: str, first: str) -> tuple[str, ...]:
+    pairs = (p for p in results.paired if (p["model_a"], p["model_b"]) == (model, first))
+    pair: Mapping[str, Any] = next(pairs, {})
+    return (
+        model,
+        heads,
+        whole(results.parameters(model)),
+        fixed(results.mean(model, "test_loss")),
+        fixed(results.sd(model, "test_loss")),
+        signed(pair.get("mean")),
+        interval(pair.get("interval")),
+    )
+
+
+def measures_table(results: ReportData, models: Sequence[str]) -> Table:
+    """What the heads of each model do, averaged over heads and seeds."""
+    names = ("entropy", "mean_distance", "largest_weight", "mass_on_last", "mass_on_bos")
+    rows = []
+    for model in models:
+        heads = [run["heads"] for run in analysed(results, model)]
+        cells = (
+            fixed(_mean(value for each in heads for value in each.get(n) or ()), 3) for n in names
+        )
+        diversity = fixed(_mean(d for each in heads if (d := each.get("diversity")) is not None), 3)
+        rows.append((model, whole(heads[0]["num_heads"]), diversity, *cells))
+    return Table(
+        title="Head measures on validation windows, mean over heads and seeds. Diversity: mean "
+        "Jensen-Shannon distance between two heads (square root of bits, 0 equal, 1 disjoint); "
+        "entropy in nats; distance in tokens; the other columns are fractions of the weight. "
+        f"{_of(results, models)}",
+        columns=(
+            "model",
+            "heads",
+            "diversity",
+            "entropy",
+            "distance",
+            "largest",
+            "on last",
+            "on BOS",
+        ),
+        rows=tuple(rows),
+    )
+
+
+def removal_summary(results: ReportData, models: Sequence[str]) -> Table:
+    """The range of what one head's removal changes."""
+    rows = []
+    for model in models:
+        changes = [change for run in analysed(results, model) for change in removal_changes(run)]
+        rows.append(
+            (
+                model,
+                whole(len(changes)),
+                signed(min(changes)),
+                signed(fmean(changes)),
+                signed(max(changes)),
+            )
+        )
+    return Table(
+        title="Increase of the validation loss when one head is removed, nats per token, over "
+        f"all heads and seeds. {_of(results, models)}",
+        columns=("model", "removals", "minimum", "mean", "maximum"),
+        rows=tuple(rows),
+    )
+
+
+def removal_table(results: ReportData, model: str) -> Table:
+    """What each head's removal changes, one column a seed."""
+    runs = analysed(results, model)
+    columns = [removal_changes(run) for run in runs]
+    rows = [
+        (str(h + 1), *(signed(column[h]) if h < len(column) else ABSENT for column in columns))
+        for h in range(max(map(len, columns)))
+    ]
+    return Table(
+        title="Increase of the validation loss when one head is removed, nats per token; head "
+        f"numbers of different seeds do not correspond. {_of(results, [model])}",
+        columns=("head", *(f"seed {run['seed']}" for run in runs)),
+        rows=tuple(rows),
+    )
+
+
+def greedy_table(results: ReportData, models: Sequence[str], title: str) -> Table:
+    """Loss by heads left, mean over seeds, one column a model."""
+    columns = {model: greedy_means(results, model) for model in models}
+    most = max(map(len, columns.values()))
+    rows = [
+        (str(left), *(fixed(dict(column).get(left)) for column in columns.values()))
+        for left in range(most)
+    ]
+    return Table(
+        title="Validation loss by number of heads left, nats per token, mean over seeds; the "
+        f"head with the smallest increase is removed first; {title}. {_of(results, models)}",
+        columns=("left", *models),
+        rows=tuple(rows),
+    )
+
+
+def greedy_means(results: ReportData, model: str) -> list[tuple[int, float]]:
+    """Heads left, and the loss with them, mean over seeds; fewest heads first."""
+    curves = [run["heads"]["greedy"]["losses"] for run in analysed(results, model)]
+    length = min(map(len, curves))
+    losses = [fmean(curve[::-1][left] for curve in curves) for left in range(length)]
+    return list(enumerate(losses))
+
+
+def diversity_table(results: ReportData, models: Sequence[str]) -> Table:
+    """How differently the heads of each run look."""
+    seeds = list(dict.fromkeys(run["seed"] for m in models for run in analysed(results, m)))
+    rows = []
+    for model in models:
+        found = {run["seed"]: run["heads"].get("diversity") for run in analysed(results, model)}
+        rows.append((model, *(fixed(found.get(seed), 3) for seed in seeds)))
+    return Table(
+        title="Mean Jensen-Shannon distance between two heads, 0 to 1; a single head has none. "
+        f"{_of(results, models)}",
+        columns=("model", *(f"seed {seed}" for seed in seeds)),
+        rows=tuple(rows),
+    )
+
+
+def removal_changes(run: Mapping[str, Any]) -> list[float]:
+    """What each head's removal adds to the loss of one run, nats."""
+    removal = run["heads"]["removal"]
+    return [loss - removal["loss"] for loss in removal["losses"]]
+
+
+def _mean(values: Any) -> float | None:  # noqa: ANN401 - any iterable of numbers
+    found = list(values)
+    return fmean(found) if found else None
+
+
+def _of(results: ReportData, models: Sequence[str]) -> str:
+    """Which runs, and how many windows of each were looked at."""
+    windows = sorted(
+        {run["heads"].get("num_windows") or 0 for m in models for run in analysed(results, m)}
+    )
+    return (
+        f"{listed([whole(number) for number in windows])} windows a run. {of_runs(results, models)}"
+    )

@@ -1,7 +1,7 @@
 """Means over seeds, and differences between models that were trained on the same seeds.
 
-Whatever is missing or not finite is said, never filled in. What few seeds allow one to conclude is
-part of every difference, as its note.
+A value that is missing or not finite is reported, never filled in. Each difference has a note on
+what so few seeds can show.
 """
 
 import math
@@ -16,6 +16,9 @@ Run = Mapping[str, Any]
 LEVEL = 0.95
 RESAMPLES = 9999
 BOOTSTRAP_SEED = 20240917  # any number does; it is fixed so that a report can be made again
+FEW_SEEDS = 6
+"""With fewer seeds than this a bootstrap interval is too narrow."""
+_SPREAD = 1e-12  # smallest range of differences, relative to their size, that is not rounding
 _NO_MEASUREMENT = frozenset({"seed", "num_heads", "head_dim", "parameters"})
 
 
@@ -45,10 +48,10 @@ def paired_differences(
     resamples: int = RESAMPLES,
     seed: int = BOOTSTRAP_SEED,
 ) -> list[dict[str, Any]]:
-    """The difference between two models, seed by seed, with intervals for its mean.
+    """The difference between two models per seed, with intervals for its mean.
 
-    Both models of a pair saw the same data in the same order for one seed, so their difference has
-    less chance in it than either of them. A difference is model_a minus model_b: below zero,
+    Both models of a pair saw the same data in the same order for one seed, so their difference
+    varies less than either of them. A difference is model_a minus model_b: below zero,
     model_a has the smaller value.
 
     Args:
@@ -56,7 +59,7 @@ def paired_differences(
         comparisons: pairs (model_a, model_b).
         metric: which number of a run is compared.
         resamples: resamples of the bootstrap.
-        seed: of the bootstrap's own chance.
+        seed: random seed of the bootstrap.
 
     Returns:
         One dictionary a pair: `model_a`, `model_b`, `metric`, `n`, `seeds`, `differences`, `mean`,
@@ -113,7 +116,7 @@ def _mean_and_sd(values: Sequence[Any]) -> dict[str, float | None]:
 
 def _pair(pair: Sequence[str], models: Mapping[str, object]) -> tuple[str, str]:
     if isinstance(pair, str) or len(pair) != 2:
-        raise StudyError(f"comparisons has {pair!r}, no pair: name two models")
+        raise StudyError(f"comparisons has {pair!r}, which is not a pair: name two models")
     for name in pair:
         if name not in models:
             known = ", ".join(models)
@@ -154,7 +157,7 @@ def _compared(
 
 
 def _unpaired(pair: tuple[str, str], runs: tuple[Run | None, Run | None], metric: str) -> str:
-    """Why a seed cannot be compared, or nothing."""
+    """Why a seed cannot be compared, or an empty text."""
     for name, run in zip(pair, runs, strict=True):
         if run is None:
             return f"{name} has no run of this seed"
@@ -170,7 +173,7 @@ def _has_spread(differences: Sequence[float]) -> bool:
     if len(differences) < 2:
         return False
     size = max(map(abs, differences))
-    return max(differences) - min(differences) > 1e-12 * size
+    return max(differences) - min(differences) > _SPREAD * size
 
 
 def _bootstrap(differences: Sequence[float], resamples: int, seed: int) -> dict[str, Any]:
@@ -233,7 +236,7 @@ def _note(differences: Sequence[float], left_out: Sequence[object]) -> str:
         return " ".join([*said, "One seed has no spread: there is no interval."])
     if not _has_spread(differences):
         return " ".join([*said, f"All {n} differences are equal: there is no spread to resample."])
-    if n < 6:
+    if n < FEW_SEEDS:
         said.append(_few(n))
     said.append(_signs(differences))
     said.append("The interval is about seeds alone: other data, splits or settings are not in it.")

@@ -1,27 +1,52 @@
-"""What a study's report says, section by section."""
+"""The report of a study: its sections, its files, and what a terminal or a notebook shows."""
 
-from manyheads.report.arms import analysed, arms_of, controls_of
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from manyheads.core.extras import require
+from manyheads.core.tables import text_from_table, wrapped
 from manyheads.report.cautions import cautions, is_frozen_protocol, recipe_notice
-from manyheads.report.document import Block, Bullets, Document, Paragraph, Section, Twin
-from manyheads.report.figures import curve_figure, difference_figure, loss_figure
-from manyheads.report.head_figures import (
+from manyheads.report.figures import (
     count_figure,
+    curve_figure,
+    difference_figure,
     diversity_figure,
     greedy_figure,
+    loss_figure,
     removal_figure,
 )
-from manyheads.report.head_tables import count_table, measures_table, removal_summary
-from manyheads.report.numbers import listed
-from manyheads.report.reading import ReportData
+from manyheads.report.pages import (
+    FIGURES,
+    Block,
+    Bullets,
+    Details,
+    Document,
+    Paragraph,
+    Section,
+    html_from_document,
+    markdown_from_document,
+)
+from manyheads.report.reading import ReportData, read_study
 from manyheads.report.tables import (
+    analysed,
+    arms_of,
+    controls_of,
     cost_table,
+    count_table,
+    listed,
     main_table,
+    measures_table,
     models_table,
     paired_table,
     published_table,
+    removal_summary,
     runs_table,
     settings_table,
 )
+from manyheads.study.folder import make_folder, write_bytes
 
 
 def document_from_results(results: ReportData) -> Document:
@@ -53,10 +78,10 @@ def _results_section(results: ReportData) -> Section:
     blocks.append(main_table(results))
     figure = loss_figure(results)
     if figure is None:
-        blocks.append(Paragraph(text="The test split has not been read: there is no test loss."))
+        blocks.append(Paragraph(text="The test split has not been read, so there is no test loss."))
     else:
         blocks.append(figure)
-    blocks += [cost_table(results), Twin(summary="Every run", tables=(runs_table(results),))]
+    blocks += [cost_table(results), Details(summary="Every run", tables=(runs_table(results),))]
     return Section(title="Results", blocks=tuple(blocks))
 
 
@@ -67,8 +92,8 @@ def _paired_section(results: ReportData) -> Section | None:
     distinct = dict.fromkeys(pair["note"] for pair in results.paired)
     blocks: list[Block] = [
         Paragraph(
-            text="Two models of one seed saw the same data in the same order. Their difference, "
-            "seed by seed, has less chance in it than the two means."
+            text="Two models with the same seed saw the same data in the same order, so their "
+            "difference per seed varies less than the two means."
         ),
         paired_table(results),
     ]
@@ -76,7 +101,7 @@ def _paired_section(results: ReportData) -> Section | None:
     if figure is not None:
         blocks.append(figure)
     if len(distinct) == 1:
-        blocks.append(Paragraph(text=f"What these intervals are worth. {next(iter(distinct))}"))
+        blocks.append(Paragraph(text=f"About these intervals: {next(iter(distinct))}"))
     else:
         blocks.append(Bullets(items=tuple(notes)))
     return Section(title="Paired differences", blocks=tuple(blocks))
@@ -96,13 +121,19 @@ def _published_section(results: ReportData) -> Section | None:
         return None
     source = results.facts("data").get("num_stories")
     train = source.get("train") if isinstance(source, dict) else None
-    here = f"here {train:,} stories train" if isinstance(train, int) else "here others were used"
-    text = Paragraph(
-        text=f"The protocol is that of a published experiment with 6,000 stories; {here}, and "
-        "split and vocabulary differ as well. Only the order of the models and the size of the "
-        "gaps can be compared, not one loss with the other."
+    here = (
+        f"Here {train:,} stories were used for training"
+        if isinstance(train, int)
+        else "Here others were used"
     )
-    return Section(title="Beside the published figures", blocks=(text, published_table(results)))
+    text = Paragraph(
+        text=f"The protocol is that of a published experiment with 6,000 stories. {here}, and "
+        "split and vocabulary differ too. Compare only the order of the models and the size "
+        "of the gaps, not the losses."
+    )
+    return Section(
+        title="Comparison with the published figures", blocks=(text, published_table(results))
+    )
 
 
 def _curves_section(results: ReportData) -> Section | None:
@@ -125,8 +156,8 @@ def _heads_section(results: ReportData) -> Section | None:
     several = [m for m in models if all(_diversity(run) for run in analysed(results, m))]
     blocks: list[Block] = [
         Paragraph(
-            text="After training, each head's output was set to zero before W_O, on validation "
-            "windows. Nothing was trained again."
+            text="After training, the output of one head at a time was set to zero before W_O, "
+            "on validation windows, without retraining."
         ),
         measures_table(results, models),
         removal_summary(results, models),
@@ -156,7 +187,7 @@ def _settings_section(results: ReportData) -> Section:
     if rates:
         blocks.append(settings_table("Learning rates", _rates(rates), results.label))
     if data:
-        blocks.append(settings_table("Data as they were read", data, results.label))
+        blocks.append(settings_table("Data as read", data, results.label))
     blocks.append(settings_table("Hashes (SHA-256)", hashes, results.label))
     environment = results.facts("environment")
     blocks.append(settings_table("Environment", environment, results.label))
@@ -174,9 +205,90 @@ def _rates(rates: object) -> dict[str, str]:
     for model, entry in rates.items():
         tried = entry.get("candidates") if isinstance(entry, dict) else None
         pairs = [
-            f"{candidate['learning_rate']:g} gives {_loss(candidate['validation_loss'])}"
+            f"{candidate['learning_rate']:g}: loss {_loss(candidate['validation_loss'])}"
             for candidate in tried or ()
         ]
-        chosen = f"{entry.get('chosen')} chosen; " if isinstance(entry, dict) else ""
+        chosen = f"{entry.get('chosen')} chosen from " if isinstance(entry, dict) else ""
         found[str(model)] = chosen + ", ".join(pairs)
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyReport:
+    """The report of one study; shows itself in a terminal and in Jupyter."""
+
+    results: ReportData
+    """What it is about."""
+
+    @cached_property
+    def document(self) -> Document:
+        """Sections and figures."""
+        return document_from_results(self.results)
+
+    def write(self, out: Path) -> tuple[Path, ...]:
+        """Write the pages and figures, each whole or not at all.
+
+        Args:
+            out: a folder; it is created if it does not exist.
+
+        Returns:
+            what was written: `report.html`, `report.md`, and the figures of the latter.
+
+        Raises:
+            StudyError: the file system refuses.
+        """
+        html, markdown = html_from_document(self.document), markdown_from_document(self.document)
+        texts = {out / FIGURES / f"{p.name}.svg": f"{p.svg}" for p in self.document.panels}
+        texts |= {out / "report.md": markdown, out / "report.html": html}
+        make_folder(out / FIGURES)
+        for path, text in texts.items():
+            write_bytes(path, text.encode("utf-8", errors="backslashreplace"))
+        return (out / "report.html", out / "report.md", *(p for p in texts if p.suffix == ".svg"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers of the report as JSON holds them."""
+        results = self.results
+        return {
+            "plan": results.name,
+            "plan_sha256": results.plan_sha256,
+            "data_sha256": results.document["data_sha256"],
+            "seeds": list(results.seeds),
+            "aggregate": results.aggregate,
+            "paired": results.paired,
+            "not_shown": list(cautions(results)),
+        }
+
+    def to_json(self) -> str:
+        """One JSON document."""
+        return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        """The main tables in 80 columns."""
+        results = self.results
+        blocks = [f"Study {results.name}", text_from_table(main_table(results))]
+        if results.paired:
+            blocks.append(text_from_table(paired_table(results)))
+            notes = dict.fromkeys(pair["note"] for pair in results.paired)
+            blocks += ["\n".join(wrapped(note)) for note in notes]
+        return "\n\n".join(blocks)
+
+    def _repr_html_(self) -> str:
+        """The whole page, in a frame of its own."""
+        from html import escape
+
+        page = escape(html_from_document(self.document), quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
+
+
+def report_from_folder(folder: Path) -> StudyReport:
+    """Make the report of a finished study.
+
+    Args:
+        folder: the study's folder, with its `results.json`.
+
+    Raises:
+        StudyError: there is none, or it is damaged.
+        MissingExtraError: the extra `study` is not installed.
+    """
+    require("study", "matplotlib", "scipy", purpose="a study report")
+    return StudyReport(results=read_study(folder))
