@@ -128,5 +128,5 @@ def test_ctrl_c_stops_runs_side_by_side_and_they_go_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_loss_that_is_no_number_in_a_worker_is_told_in_one_line(tmp_path: Path) -> None:
     wild = tiny(("learning_rate = 0.02", "learning_rate = 1e38"))
-    with pytest.raises(StudyError, match=r"^run two-heads-seed\d, step \d+: .*no finite number"):
+    with pytest.raises(StudyError, match=r"^run two-heads-seed\d, step \d+: .*not a finite number"):
         run_study(wild, out=tmp_path / "s", jobs=2)

@@ -211,7 +211,7 @@ def test_a_state_of_another_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_loss_that_is_no_number_stops_the_study_and_says_where(tmp_path: Path) -> None:
     wild = tiny(("learning_rate = 0.02", "learning_rate = 1e38"))
-    with pytest.raises(StudyError, match=r"run two-heads-seed3, step \d+: .*no finite number"):
+    with pytest.raises(StudyError, match=r"run two-heads-seed3, step \d+: .*not a finite number"):
         run_study(wild, out=tmp_path / "s")
     assert (tmp_path / "s" / "runs" / "mlp-seed3" / "run.json").exists()
     assert not (tmp_path / "s" / "runs" / "two-heads-seed3" / "run.json").exists()

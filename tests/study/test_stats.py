@@ -182,7 +182,11 @@ def test_everything_is_json() -> None:
 
 @pytest.mark.parametrize(
     ("pair", "said"),
-    [(("a", "c"), r"'c', which has no run: use two of a"), (("a",), "not a pair"), ("ab", "not a pair")],
+    [
+        (("a", "c"), r"'c', which has no run: use two of a"),
+        (("a",), "not a pair"),
+        ("ab", "not a pair"),
+    ],
 )
 def test_a_comparison_that_cannot_be_is_refused(pair: Any, said: str) -> None:
     with pytest.raises(StudyError, match=said):

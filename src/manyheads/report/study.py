@@ -195,7 +195,7 @@ def _settings_section(results: ReportData) -> Section:
 
 
 def _loss(loss: float | None) -> str:
-    return "no finite number" if loss is None else f"{loss:.4f}"
+    return "not finite" if loss is None else f"{loss:.4f}"
 
 
 def _rates(rates: object) -> dict[str, str]:
