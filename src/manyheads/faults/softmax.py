@@ -145,32 +145,39 @@ def variants() -> list[Variant]:
         for axis, name in axes
     ]
     for block in (4, 1, 2, 3, 5, 8, 16, 32, 64):
-        for sums, outputs, what in (
-            (True, False, "output"),
-            (False, True, "sum"),
-            (False, False, "sum and output"),
-        ):
-            found.append(
-                Variant(
-                    fault="blockwise-softmax",
-                    key=f"{block}:{what}",
-                    says=(
-                        f"the output equals that of blocks of {block} keys whose running {what} is "
-                        "not rescaled"
-                    ),
-                    pipeline=BlockwiseSoftmax(block, sums, outputs),
-                )
+        found += _blockwise(block)
+    return found
+
+
+def _blockwise(block: int) -> list[Variant]:
+    """The mistakes of a softmax that is computed in blocks of keys."""
+    found = []
+    for sums, outputs, what in (
+        (True, False, "output"),
+        (False, True, "sum"),
+        (False, False, "sum and output"),
+    ):
+        found.append(
+            Variant(
+                fault="blockwise-softmax",
+                key=f"{block}:{what}",
+                says=(
+                    f"the output equals that of blocks of {block} keys whose running {what} is "
+                    "not rescaled"
+                ),
+                pipeline=BlockwiseSoftmax(block, sums, outputs),
             )
-        for is_averaged, what in (
-            (False, "using its own maximum"),
-            (True, "being a softmax of its own, averaged"),
-        ):
-            found.append(
-                Variant(
-                    fault="blockwise-softmax",
-                    key=f"{block}:{'averaged' if is_averaged else 'maximum'}",
-                    says=f"the output equals that of every block of {block} keys {what}",
-                    pipeline=OwnMaximum(block, is_averaged),
-                )
+        )
+    for is_averaged, what in (
+        (False, "using its own maximum"),
+        (True, "being a softmax of its own, averaged"),
+    ):
+        found.append(
+            Variant(
+                fault="blockwise-softmax",
+                key=f"{block}:{'averaged' if is_averaged else 'maximum'}",
+                says=f"the output equals that of every block of {block} keys {what}",
+                pipeline=OwnMaximum(block, is_averaged),
             )
+        )
     return found
