@@ -1,5 +1,7 @@
 """The code in the README and in the docs runs and prints what the page says."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,33 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_code_of_the_page_runs(path: Path, tmp_path: Path) -> None:
     run_page(path.read_text(encoding="utf-8"), path.name, tmp_path)
+
+
+def broken_links(page: Path) -> list[str]:
+    """The links of a page to files that do not exist; headings are checked with the site."""
+    text = page.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", re.sub(r"`[^`]*`", "", text))
+    paths = (target for target in targets if "://" not in target)
+    return [f"{page.name}: {path}" for path in paths if not (page.parent / path).exists()]
+
+
+def test_links_to_files_exist() -> None:
+    pages = [*PAGES, *ROOT.glob("*.md"), *(ROOT / "changelog.d").glob("*.md")]
+    assert [link for page in pages for link in broken_links(page)] == []
+
+
+def test_a_link_to_a_missing_file_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("[a](page.md#top), [b](gone.md), [c](https://x.org), `[d](e)`", "utf-8")
+    assert broken_links(page) == ["page.md: gone.md"]
+
+
+def test_installation_page_lists_every_extra_for_users() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `(\w+)` \|", text, re.M))
+    ours = {"bench", "dev", "docs", "libraries"}  # for work on the package itself
+    assert listed == set(project["optional-dependencies"]) - ours
 
 
 def test_readme_has_code_that_runs(tmp_path: Path) -> None:
