@@ -119,8 +119,8 @@ def test_import_merges_what_the_page_exported(answers, tmp_path: Path) -> None: 
     line = '{"card":"%s","rating":3,"when":"2026-01-01T08:00:00.000Z"}\n'
     page.write_text(line % SECOND.id + line % "gone")
     status, out, err = answers("", "import", str(page))
-    assert (status, out) == (0, "Added 2 reviews; 0 were there already.\n")
-    assert "1 of 3 reviews belong to cards that this deck lacks: they are kept" in err
+    assert (status, out) == (0, "Added 2 reviews; 0 were already there.\n")
+    assert "1 of 3 reviews are of cards that this deck does not have: they are kept" in err
     assert json.loads(answers("", "import", str(page), "--json")[1]) == {"added": 0, "known": 2}
 
 
@@ -131,7 +131,7 @@ def test_import_merges_what_the_page_exported(answers, tmp_path: Path) -> None: 
         (("review", "--limit", "0"), "--limit"),
         (("review", "--new", "-1"), "--new"),
         (("list", "--topic", ""), "topic () is not known"),
-        (("import", "missing.jsonl"), "missing.jsonl) is not there"),
+        (("import", "missing.jsonl"), "missing.jsonl) does not exist"),
         (("import",), "Missing argument"),
         (("shuffle",), "No such command"),
     ],

@@ -31,10 +31,10 @@ def test_one_question_from_numbers_to_rubric(
     typed(monkeypatch, "4", "26/7", "it reads everything", "y", "n", "yes", "")
     assert main(["quiz", "--question", "1", "--data", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "Right: 4." in out and "Not so: it is 0." in out
+    assert "Right: 4." in out and "Not right: it is 0." in out
     assert out.index("own words") < out.index("The full answer") < out.index("Did your answer")
     assert "Numbers right: 1 of 2. Points covered: 2 of 4." in out
-    assert f"Missing in 1: {str(question(1).rubric[1])[:40]}" in out
+    assert f"Missing in question 1: {str(question(1).rubric[1])[:40]}" in out
     assert "it reads everything" not in out
     assert max(map(len, out.splitlines()[:-1])) <= 80  # the last line is a path
     before, after = records(tmp_path / "quiz.jsonl")
@@ -69,7 +69,7 @@ def test_all_eight_in_json_with_right_numbers(
         assert all(point["covered"] is True for point in entry["points"])
     assert main(["quiz", "list", "--data", str(tmp_path)]) == 0
     listed = capsys.readouterr().out
-    assert "2/2 numbers, 4/4 points" in listed and "not asked yet" not in listed
+    assert "2/2 numbers, 4/4 points" in listed and "not answered yet" not in listed
 
 
 def test_end_of_input_ends_politely_and_keeps_what_was_answered(
@@ -78,7 +78,7 @@ def test_end_of_input_ends_politely_and_keeps_what_was_answered(
     typed(monkeypatch, "4")
     assert main(["quiz", "--from", "1", "--data", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "The answers end here." in out and f"Kept in {tmp_path}" in out
+    assert "The answers end here." in out and f"Saved in {tmp_path}" in out
     assert [one["typed"] for one in records(tmp_path / "quiz.jsonl")] == [["4", ""]]
     typed(monkeypatch)
     assert main(["quiz", "--json", "--data", str(tmp_path)]) == 0
@@ -93,7 +93,7 @@ def test_nothing_answered_keeps_nothing(
     assert main(["quiz", "--question", "1", "--data", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "The full answer" in out and "Did your answer" not in out
-    assert "Nothing was answered" in out
+    assert "No answers, so nothing was saved." in out
     assert not (tmp_path / "quiz.jsonl").exists()
 
 
@@ -228,7 +228,7 @@ def test_control_c_loses_nothing(
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert b"Traceback" not in err and f"Kept in {tmp_path}".encode() in err
+    assert b"Traceback" not in err and f"Saved in {tmp_path}".encode() in err
     last = records(tmp_path / file)[-1]
     covered = last["covered"]
     assert isinstance(covered, list) and covered[0] is True

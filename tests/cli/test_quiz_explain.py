@@ -21,7 +21,7 @@ def test_a_topic_from_explanation_to_the_last_gap(
     questions = [str(point.follow_up) for point in (found.explain_points[1], found.apply_points[1])]
     assert [out.count(text) for text in questions] == [2, 1]
     assert out.index(questions[0]) < out.index(questions[1])
-    assert "6 of 6 points covered; no gap is left." in out
+    assert "6 of 6 points covered; none is missing." in out
     assert "Covered: 3 of 4." in out and "Covered: 1 of 2." in out
     last = records(tmp_path / "explain.jsonl")[-1]
     assert (last["half"], last["covered"]) == ("apply", [True, True])
@@ -51,7 +51,7 @@ def test_an_explanation_left_out_has_no_points_to_mark(
     assert main(["quiz", "explain", "mask", "--data", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "0 of 6 points covered; the rest is not marked." in out
-    assert "Nothing was said" in out and not (tmp_path / "explain.jsonl").exists()
+    assert "No answers, so nothing was saved" in out and not (tmp_path / "explain.jsonl").exists()
 
 
 def test_a_damaged_file_is_named_before_anything_is_asked(

@@ -93,7 +93,7 @@ def test_a_text_has_a_line_a_card_and_says_how_to_read_it(ending: str, tmp_path:
 def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path) -> None:
     path = tmp_path / "deck.txt"
     path.write_text("mine")
-    with pytest.raises(LearnError, match=r"OUT \(.*deck.txt\) is there already: .* --force"):
+    with pytest.raises(LearnError, match=r"OUT \(.*deck.txt\) exists already: .* --force"):
         write_deck(deck(), path)
     assert path.read_text() == "mine"
     write_deck(deck(), path, force=True)

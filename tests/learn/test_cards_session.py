@@ -65,7 +65,9 @@ def test_a_clock_set_back_is_told_and_loses_no_progress(tmp_path: Path) -> None:
     clock.wait(days=-3000)
     back = Session(tmp_path, CARDS, clock=clock)
     (note,) = back.notes()
-    assert note.startswith("clock (2017-10-16 08:00 UTC) stands before 3 of 3 reviews: set it")
+    assert note.startswith(
+        "clock (2017-10-16 08:00 UTC) is before the dates of 3 of 3 reviews: set it"
+    )
     assert back.next() is CARDS[3]
     back.rate(CARDS[3], 4)
     clock.wait(days=3000)
@@ -85,7 +87,7 @@ def test_a_clock_far_ahead_is_told_once_it_is_right_again(tmp_path: Path) -> Non
     clock.wait(days=-99_990)
     again = Session(tmp_path, CARDS, clock=clock)
     (note,) = again.notes()
-    assert "stands before 1 of 2 reviews" in note
+    assert "is before the dates of 1 of 2 reviews" in note
     assert again.counts() == (2, 2)  # both count as made ten days ago
 
 
@@ -93,7 +95,9 @@ def test_reviews_of_cards_that_the_deck_lacks_are_kept_and_told(tmp_path: Path) 
     line = '{"card": "an-old-card", "rating": 3, "when": "2026-01-01T07:00:00.000Z"}\n'
     (tmp_path / FILE_NAME).write_text(line)
     session = Session(tmp_path, CARDS, clock=Clock())
-    assert session.notes() == ["1 of 1 reviews belong to cards that this deck lacks: they are kept"]
+    assert session.notes() == [
+        "1 of 1 reviews are of cards that this deck does not have: they are kept"
+    ]
     session.rate(CARDS[0], 3)
     assert (tmp_path / FILE_NAME).read_text().startswith(line)
 

@@ -1,4 +1,4 @@
-"""Asking a person, or a file of answers: one line each, and nothing that was typed is echoed."""
+"""Reads answers from a person or from a file: one line per answer."""
 
 import sys
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from manyheads.core.tables import wrapped
 from manyheads.core.text import printable
 
 LONGEST_LINE = 40_000
-"""Bytes of a line that are read; what comes after them is passed over."""
+"""Maximum number of bytes read from a line; the rest of it is ignored."""
 _YES, _NO = ("y", "yes"), ("n", "no")
 Answer = TypeVar("Answer")
 
@@ -25,8 +25,8 @@ class EndOfAnswers(Exception):  # noqa: N818 - an ending, not an error
 class Asker:
     """Asks on standard output, or on standard error where that is kept for JSON.
 
-    A person is asked again after an answer that cannot be read; from a file or a pipe each line
-    answers one prompt, whatever it says.
+    After an answer that cannot be read, a person is asked again. In a file or a pipe, each line
+    answers one prompt, whatever its content.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
@@ -43,7 +43,7 @@ class Asker:
             click.echo("\n".join(["", *lines] if number else lines), err=self.is_json)
 
     def say_kept(self, path: Path) -> None:
-        """Say where answers were kept; the path stays in one piece."""
+        """Print the path of the saved answers, without breaking it over lines."""
         if not self._is_silent:
             click.echo(f"  {kept_text(path)}", err=self.is_json)
 
@@ -51,7 +51,7 @@ class Asker:
         """Ask for one line.
 
         Args:
-            what: stands before the place where it is typed.
+            what: the prompt.
 
         Raises:
             EndOfAnswers: there is none.
@@ -65,17 +65,15 @@ class Asker:
         if line is None:
             raise EndOfAnswers
         if len(line) > LONGEST_LINE:
-            raise LearnError(
-                f"answer (more than {LONGEST_LINE} bytes) is too long to be kept: shorten it"
-            )
+            raise LearnError(f"answer (more than {LONGEST_LINE} bytes) is too long: shorten it")
         return line.decode(errors="replace").strip()
 
     def ask(self, what: str, read: Callable[[str], Answer]) -> Answer | None:
         """Ask until an answer can be read; from a file or a pipe, once.
 
         Args:
-            what: stands before the place where it is typed.
-            read: makes something of the line, or raises LearnError.
+            what: the prompt.
+            read: converts the line, or raises LearnError.
 
         Returns:
             The answer, or None for an empty line, or where it could not be read.
@@ -101,15 +99,15 @@ class Asker:
         return self.ask(f"{what} [y/n] ".lstrip(), _yes_or_no)
 
     def warn(self, text: str) -> None:
-        """Say on standard error what was wrong: in 80 columns to a person, else in one line."""
+        """Print an error on standard error: in 80 columns for a person, else on one line."""
         said = printable(text)
         lines = wrapped(said, "  ") if self.is_person else [f"  {said}"]
         click.echo("\n".join(lines), err=True)
 
 
 def kept_text(path: Path) -> str:
-    """Say where answers were kept."""
-    return f"Kept in {printable(str(path))}"
+    """The line that names the file of the answers."""
+    return f"Saved in {printable(str(path))}"
 
 
 def _yes_or_no(line: str) -> bool:

@@ -1,4 +1,4 @@
-"""`manyheads cards`: recall cards, when they are due, and the deck for other programs."""
+"""`manyheads cards`: review recall cards, list them, and export the deck."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,9 @@ _Command = Callable[..., Any]
 
 
 def _topic(command: _Command) -> _Command:
-    return click.option("--topic", metavar="NAME", help="Only the cards of this topic.")(command)
+    return click.option("--topic", metavar="NAME", help="Topic of the cards (default: all).")(
+        command
+    )
 
 
 def _json(command: _Command) -> _Command:
@@ -25,9 +27,9 @@ def _json(command: _Command) -> _Command:
 @DATA
 @click.pass_context
 def cards(ctx: click.Context, data: Path | None) -> None:
-    r"""Recall what you learned, card by card, each when it is due.
+    r"""Review recall cards when they are due.
 
-    Without a further command this is `manyheads cards review`.
+    Without a subcommand, this runs `manyheads cards review`.
 
     \b
     Example:
@@ -39,12 +41,12 @@ def cards(ctx: click.Context, data: Path | None) -> None:
 
 
 @cards.command()
-@click.option("--limit", type=IntRange(min=1), metavar="N", help="Stop after this many reviews.")
+@click.option("--limit", type=IntRange(min=1), metavar="N", help="Maximum number of reviews.")
 @click.option(
     "--new",
     type=IntRange(min=0),
     metavar="N",
-    help="New cards a day (of UTC); 10 unless given.",
+    help="Maximum number of new cards per day, in UTC (default 10).",
 )
 @_topic
 @DATA
@@ -58,8 +60,8 @@ def review(
 ) -> None:
     r"""Review the cards that are due, then new ones.
 
-    Think of the answer, or type it; Enter shows the card's. Then say how well you knew it, 1 to 4.
-    Every rating is saved at once; q stops.
+    Think of the answer or type it, then press Enter to see the answer of the card. Then rate how
+    well you knew it, from 1 to 4. Each rating is saved at once; q stops.
 
     \b
     Example:
@@ -78,7 +80,7 @@ def review(
 @DATA
 @click.pass_obj
 def list_cards(above: Path | None, data: Path | None, as_json: bool, topic: str | None) -> None:
-    r"""List the cards, with their state and when they are due.
+    r"""List the cards with their state and due date.
 
     \b
     Example:
@@ -99,7 +101,7 @@ def list_cards(above: Path | None, data: Path | None, as_json: bool, topic: str 
 @DATA
 @click.pass_obj
 def stats(above: Path | None, data: Path | None, as_json: bool) -> None:
-    r"""Count what is new, being learned, learned and due.
+    r"""Count the cards that are new, being learned, learned and due.
 
     \b
     Example:
@@ -119,14 +121,13 @@ def stats(above: Path | None, data: Path | None, as_json: bool) -> None:
 
 @cards.command("export")
 @click.argument("out", type=FilePath())
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @_topic
 def export_cards(out: Path, topic: str | None, force: bool) -> None:
-    r"""Write the deck for Anki, or as text.
+    r"""Export the deck for Anki, or as text.
 
-    OUT ends in .apkg (an Anki package), or in .txt or .tsv (text with tabs, which Anki imports).
-
-    Imported into Anki again, cards are updated and keep their schedule there.
+    OUT must end in .apkg (an Anki package), or in .txt or .tsv (tab-separated text, which Anki can
+    import). If you import the deck into Anki again, it updates the cards and keeps their schedule.
 
     \b
     Example:
@@ -146,9 +147,9 @@ def export_cards(out: Path, topic: str | None, force: bool) -> None:
 @DATA
 @click.pass_obj
 def import_cards(above: Path | None, file: Path, as_json: bool, data: Path | None) -> None:
-    r"""Add reviews that the page exported.
+    r"""Import reviews that were exported from the page.
 
-    Each review counts once, however often its file is imported.
+    Each review counts once, even if you import its file again.
 
     \b
     Example:
@@ -162,7 +163,7 @@ def import_cards(above: Path | None, file: Path, as_json: bool, data: Path | Non
     if as_json:
         _print_json(merged._asdict())
     else:
-        click.echo(f"Added {merged.added} reviews; {merged.known} were there already.")
+        click.echo(f"Added {merged.added} reviews; {merged.known} were already there.")
 
 
 def _session(data: Path | None, topic: str | None, new: int = 0) -> Any:  # noqa: ANN401 - loaded late

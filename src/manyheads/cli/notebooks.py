@@ -1,4 +1,4 @@
-"""`manyheads notebooks`: the notebooks as files to open, run and change."""
+"""`manyheads notebooks`: copy the notebooks to a folder."""
 
 import json
 import shlex
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("place", metavar="DIR")
-@click.option("--force", is_flag=True, help="Replace notebooks in DIR that were changed.")
+@click.option(
+    "--force", is_flag=True, help="Replace notebooks in DIR that you have run or changed."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def notebooks(place: str, force: bool, as_json: bool) -> None:
-    r"""Copy the notebooks to the folder DIR, without outputs, for Jupyter.
+    r"""Copy the Jupyter notebooks, without outputs, to the folder DIR.
 
-    DIR is made where it is not there. A notebook there that you have run or changed is kept, and
-    nothing is written, unless --force is given.
+    The command creates DIR if it does not exist. If you have run or changed a notebook there, it
+    writes nothing unless you use --force.
 
     \b
     Example:
@@ -31,7 +33,7 @@ def notebooks(place: str, force: bool, as_json: bool) -> None:
     from manyheads.learn.notebooks import write_notebooks
 
     if not place:  # as an unset variable of a shell gives it; a path of "" would be this folder
-        raise LearnError("DIR () is empty: name a folder, or . for this one")
+        raise LearnError("DIR () is empty: name a folder, or . for the current one")
     folder = Path(place)
     written = write_notebooks(folder, force)
     click.echo(_document(folder, written) if as_json else _text(folder, written))
@@ -44,7 +46,7 @@ def _text(folder: Path, written: "tuple[Written, ...]") -> str:
     lines += [f"  {item.name:20}{item.title}" for item in written]
     lines += [
         f"Open them with: jupyter lab {shlex.quote(str(folder))}",
-        "(where that command is missing: pip install jupyterlab)",
+        "(to install JupyterLab: pip install jupyterlab)",
     ]
     return "\n".join(lines)
 

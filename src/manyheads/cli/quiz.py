@@ -1,4 +1,4 @@
-"""`manyheads quiz`: eight questions, explaining back, exercises, and the log of predictions."""
+"""`manyheads quiz`: eight questions, topics to explain, exercises, and the log of predictions."""
 
 import json
 from functools import partial
@@ -27,10 +27,10 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
 
 
 class QuizGroup(click.Group):
-    """A group some of whose commands stand in files of their own, loaded when they are used."""
+    """A group whose larger commands are loaded only when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name all commands that are there."""
+        """Return the names of all commands."""
         found = [name for name, (module, _) in _FROM_ELSEWHERE.items() if find_spec(module)]
         return [*super().list_commands(ctx), *found]
 
@@ -47,10 +47,15 @@ class QuizGroup(click.Group):
 
 @click.group(cls=QuizGroup, invoke_without_command=True)
 @click.option(
-    "--question", "numbers", type=INTEGER, multiple=True, metavar="1..8", help="Ask this one only."
+    "--question",
+    "numbers",
+    type=INTEGER,
+    multiple=True,
+    metavar="1..8",
+    help="Question to ask; repeat for more.",
 )
 @click.option(
-    "--from", "first", type=INTEGER, metavar="1..8", help="Ask this one and all after it."
+    "--from", "first", type=INTEGER, metavar="1..8", help="First question; all later ones follow."
 )
 @DATA
 @_JSON
@@ -62,9 +67,10 @@ def quiz(
     data: Path | None,
     as_json: bool,
 ) -> None:
-    r"""Answer eight questions: numbers are recomputed, words you mark against a rubric.
+    r"""Answer eight questions about multi-head attention.
 
-    Answers are lines of standard input; an empty line leaves one out. What you answered is kept.
+    The quiz recomputes your numbers to mark them; you mark your words with a rubric. Type each
+    answer on one line; an empty line skips it. Your answers are saved.
 
     \b
     Examples:
@@ -75,7 +81,9 @@ def quiz(
     if ctx.invoked_subcommand is not None:
         if numbers or first is not None or as_json:
             name = ctx.invoked_subcommand
-            raise click.UsageError(f"--question, --from and --json stand after {name}, not before")
+            raise click.UsageError(
+                f"--question, --from and --json must come after {name}, not before it"
+            )
         ctx.obj = data
         return
     _run_quiz(_chosen(numbers, first), data, as_json)
@@ -89,7 +97,7 @@ def _chosen(numbers: tuple[int, ...], first: int | None) -> list[int]:
         if number is not None and not 1 <= number <= count:
             raise LearnError(f"{name} ({number}) must be 1 to {count}: use one of them")
     if numbers and first is not None:
-        raise LearnError(f"--from ({first}) goes with no --question: use one of the two")
+        raise LearnError(f"--from ({first}) cannot be combined with --question: use one of the two")
     return list(numbers) or list(range(first or 1, count + 1))
 
 
@@ -124,11 +132,11 @@ def _run_quiz(chosen: list[int], data: Path | None, as_json: bool) -> None:
     if _has_answers(done):
         asker.say_kept(where)
     else:
-        asker.say("Nothing was answered, so nothing is kept.")
+        asker.say("No answers, so nothing was saved.")
 
 
 def _ask_question(asker: "Asker", asked: "Question", attempt: "QuizAttempt") -> None:
-    """Ask everything about one question; what was answered is kept whatever happens."""
+    """Ask one question; the answers are saved even if an error follows."""
     from manyheads.learn.quiz import question_ids
 
     count = len(question_ids())
@@ -138,10 +146,10 @@ def _ask_question(asker: "Asker", asked: "Question", attempt: "QuizAttempt") -> 
         asker.say(str(asked.prompt))
         if asked.worksheet:
             asker.say()
-            asker.say(f"Its given numbers: manyheads worksheet show {asked.worksheet}")
+            asker.say(f"To see its given numbers: manyheads worksheet show {asked.worksheet}")
         _ask_numbers(asker, asked, attempt)
         asker.say()
-        asker.say("Your answer in your own words, in one line; an empty line leaves it out:")
+        asker.say("Your answer in your own words, on one line (an empty line skips it):")
         attempt.answer = asker.ask("", _text) or ""
         attempt.save()
         _mark_points(asker, asked, attempt)
@@ -178,14 +186,14 @@ def _marked(ask: "Ask", line: str) -> "tuple[str, NumberMark]":
 
 def _mark_points(asker: "Asker", asked: "Question", attempt: "QuizAttempt") -> None:
     asker.say()
-    asker.say("The full answer")
+    asker.say("Full answer")
     asker.say(str(asked.answer), indent="    ")
     asker.say()
     asker.say(f"In the story: manyheads serve, then #story/{asked.frame}", indent="    ")
     if not attempt.answer:
         return
     asker.say()
-    asker.say("Did your answer say this?")
+    asker.say("Does your answer contain these points?")
     for number, point in enumerate(asked.rubric, start=1):
         asker.say(f"{number}. {point}", later="   ")
         attempt.covered.append(None)
@@ -209,7 +217,7 @@ def _say_result(asker: "Asker", done: "list[tuple[Question, QuizAttempt]]") -> N
     for asked, attempt in done:
         for point, mark in zip(asked.rubric, attempt.covered, strict=False):
             if mark is False:
-                asker.say(f"Missing in {asked.number}: {point}", later="  ")
+                asker.say(f"Missing in question {asked.number}: {point}", later="  ")
 
 
 def _document(
@@ -256,7 +264,7 @@ def _attempt_json(asked: "Question", attempt: "QuizAttempt") -> dict[str, Any]:
 @_JSON
 @click.pass_context
 def list_(ctx: click.Context, data: Path | None, as_json: bool) -> None:
-    r"""List the questions, and where you stand with each.
+    r"""List the questions and your latest results.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`manyheads quiz explain`: an explanation and an application, and one follow-up at a time."""
+"""`manyheads quiz explain`: explain a topic, apply it, and answer one follow-up at a time."""
 
 import json
 from pathlib import Path
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("topic", required=False)
-@click.option("--list", "is_list", is_flag=True, help="List the topics, and where you stand.")
+@click.option("--list", "is_list", is_flag=True, help="List the topics and your latest results.")
 @DATA
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def explain(
     ctx: click.Context, topic: str | None, is_list: bool, data: Path | None, as_json: bool
 ) -> None:
-    r"""Explain a topic back, apply it, and be asked about the first gap, one at a time.
+    r"""Explain a topic, apply it, and answer questions about the points that you missed.
 
-    Without TOPIC, the first one that is not complete. Answers are lines of standard input; an empty
-    line to a follow-up question ends it. What you said is kept.
+    The default TOPIC is the first one that you have not completed. Type each answer on one line; an
+    empty line at a follow-up question stops. Your answers are saved.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def explain(
 
 
 def _covered(folder: Path) -> dict[str, tuple[bool | None, ...]]:
-    """For each topic, what was covered at the latest attempt: explanation, then application."""
+    """For each topic, the points covered at the latest attempt: explanation, then application."""
     from manyheads.learn.attempts import EXPLAIN_FILE, flags, latest
     from manyheads.learn.explain_back import HALVES, num_points, topic_ids
 
@@ -123,11 +123,11 @@ def _run(topic: "Topic", folder: Path, as_json: bool) -> None:
     if _has_answers(attempts):
         asker.say_kept(where)
     else:
-        asker.say("Nothing was said, so nothing is kept.")
+        asker.say("No answers, so nothing was saved.")
 
 
 def _ask_half(asker: "Asker", topic: "Topic", half: "Half", attempt: "HalfAttempt") -> None:
-    """Ask for one half, then point by point whether it was said; it is kept whatever happens."""
+    """Ask for one half, then mark it point by point; it is saved even if an error follows."""
     from manyheads.learn.attempts import checked_text
 
     try:
@@ -137,7 +137,7 @@ def _ask_half(asker: "Asker", topic: "Topic", half: "Half", attempt: "HalfAttemp
         asker.say()
         if not attempt.text:
             return
-        asker.say("Did you say this?")
+        asker.say("Did you cover these points?")
         for index, point in enumerate(topic.points(half)):
             asker.say(f"{index + 1}. {point.says}", later="   ")
             attempt.covered[index] = asker.yes("")
@@ -148,7 +148,7 @@ def _ask_half(asker: "Asker", topic: "Topic", half: "Half", attempt: "HalfAttemp
 
 
 def _close_gaps(asker: "Asker", topic: "Topic", attempts: "Attempts") -> None:
-    """Ask about the first gap until none is left or the learner stops with an empty line."""
+    """Ask about the first missing point until none is left or the learner stops."""
     from manyheads.learn.explain_back import first_gap
 
     while gap := first_gap(topic, {half: one.covered for half, one in attempts.items()}):
@@ -161,15 +161,15 @@ def _ask_gap(asker: "Asker", gap: "Gap", attempt: "HalfAttempt") -> bool:
     """Ask the one question about a gap; False where the learner stops."""
     from manyheads.learn.attempts import checked_text
 
-    asker.say(f"The first gap: {gap.point.says}", later="  ")
+    asker.say(f"First missing point: {gap.point.says}", later="  ")
     asker.say(f"{gap.point.follow_up} (An empty line stops.)", later="  ")
     answer = asker.ask("", checked_text)
     if not answer:
         return False
     attempt.answers[gap.index] = answer
     attempt.save()
-    asker.say(f"Look for: {gap.point.look_for}", later="  ")
-    attempt.covered[gap.index] = asker.yes("Did you say it now?") is True
+    asker.say(f"A good answer: {gap.point.look_for}", later="  ")
+    attempt.covered[gap.index] = asker.yes("Did you cover it now?") is True
     attempt.save()
     asker.say()
     return True
@@ -183,9 +183,9 @@ def _tally_text(topic: "Topic", attempts: "Attempts") -> str:
     covered = f"{flags.count(True)} of {len(flags)} points covered"
     if gap is None:
         return (
-            f"{covered}; no gap is left." if all(flags) else f"{covered}; the rest is not marked."
+            f"{covered}; none is missing." if all(flags) else f"{covered}; the rest is not marked."
         )
-    return f"{covered}; the first gap: {gap.point.says}"
+    return f"{covered}; first missing point: {gap.point.says}"
 
 
 def _has_answers(attempts: "Attempts") -> bool:

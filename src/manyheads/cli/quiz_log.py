@@ -1,4 +1,4 @@
-"""`manyheads quiz log`: what was predicted, what happened, and how often it was right."""
+"""`manyheads quiz log`: predictions, outcomes, and how many were right."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import click
 
 from manyheads.cli.learn_options import DATA
 
-_MARKS = {True: "right", False: "not right", None: "not judged"}
+_MARKS = {True: "right", False: "not right", None: "not marked"}
 
 
 @click.command()
@@ -15,9 +15,9 @@ _MARKS = {True: "right", False: "not right", None: "not judged"}
 @DATA
 @click.pass_context
 def log(ctx: click.Context, as_json: bool, data: Path | None) -> None:
-    r"""Show your predictions and what happened, oldest first.
+    r"""Show your predictions and their outcomes, oldest first.
 
-    They are made by `manyheads lab --predict` and `manyheads worksheet try`.
+    `manyheads lab --predict` and `manyheads worksheet try` save them.
 
     \b
     Example:
@@ -39,6 +39,6 @@ def log(ctx: click.Context, as_json: bool, data: Path | None) -> None:
         for what, text in (("predicted", one.prediction), ("outcome", one.outcome)):
             click.echo("\n".join(wrapped(f"{what}: {printable(text)}", "    ", "  ")))
     if not found:
-        click.echo("Nothing was predicted yet: try manyheads worksheet try two-routes")
+        click.echo("No predictions yet: run manyheads worksheet try two-routes")
         return
-    click.echo(f"Right: {tally.right} of {tally.judged} judged, {tally.made} made.")
+    click.echo(f"Right: {tally.right} of {tally.judged} marked; {tally.made} predictions in total.")

@@ -1,7 +1,7 @@
-"""The notebooks: where their texts lie, and how they become files that Jupyter opens.
+"""The notebooks: their sources, and how they become files for Jupyter.
 
-A notebook is kept as paired text, `notebooks/NN-name.py` in the percent format of jupytext, which
-people can read and compare. Running them is left to Jupyter, and to the tests.
+Each source is `notebooks/NN-name.py` in the percent format of jupytext, which people can read and
+compare. Running them is left to Jupyter, and to the tests.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def notebook_sources(places: Sequence[Path] = _PLACES) -> tuple[Path, ...]:
         if found := sorted(place.glob("[0-9][0-9]-*.py")):
             return tuple(found)
     raise LearnError(
-        f"notebooks ({places[0]}) are not in this installation: install manyheads anew"
+        f"notebooks ({places[0]}) are not in this installation: install manyheads again"
     )
 
 
@@ -95,7 +95,7 @@ def write_notebooks(folder: Path, force: bool = False) -> tuple[Written, ...]:
     if changed and not force:
         raise LearnError(
             f"DIR ({folder}) has other files of these names, {', '.join(changed)}: "
-            "give another folder, or --force to replace them"
+            "use another folder, or --force to replace them"
         )
     _make(folder)
     for item, data in planned:
@@ -128,5 +128,5 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LearnError(
-            f"DIR ({folder}) cannot be a folder ({reason_of(error)}): give another one"
+            f"DIR ({folder}) cannot be a folder ({reason_of(error)}): use another one"
         ) from error

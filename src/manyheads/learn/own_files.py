@@ -54,7 +54,7 @@ def read_records(path: Path) -> Records:
     """
     try:
         if path.exists() and not path.is_file():  # a device or a pipe might never end
-            raise LearnError(f"file ({path}) is no plain file: move it away, or give another")
+            raise LearnError(f"file ({path}) is not a regular file: move it away, or use another")
         content = path.read_bytes()
     except FileNotFoundError:
         return Records((), "")
@@ -125,12 +125,12 @@ def _writing(path: Path) -> Iterator[None]:
             yield
     except BlockingIOError as error:
         raise LearnError(
-            f"folder ({path.parent}) is in use by process {error.strerror}: wait until it has ended"
+            f"folder ({path.parent}) is in use by process {error.strerror}: wait until it ends"
         ) from error
     except OSError as error:
         raise LearnError(
-            f"file ({path}) cannot be written ({reason_of(error)}): make room there, or choose "
-            "another folder with --data; what was saved before is unharmed"
+            f"file ({path}) cannot be written ({reason_of(error)}): free some space, or choose "
+            "another folder with --data; earlier records are safe"
         ) from error
 
 
@@ -166,7 +166,7 @@ def parse_record(line: str | bytes) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _refuse(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _finite(text: str) -> float:
@@ -179,12 +179,12 @@ def _record(path: Path, number: int, line: bytes) -> dict[str, Any]:
         record = parse_record(line)
     except (ValueError, RecursionError) as error:
         raise LearnError(
-            f"file ({path}) is damaged in line {number} ({getattr(error, 'msg', error)}): mend or "
-            "remove that line; nothing was changed"
+            f"file ({path}) is damaged in line {number} ({getattr(error, 'msg', error)}): fix or "
+            "delete that line; nothing was changed"
         ) from error
     if not isinstance(record, dict):
         raise LearnError(
-            f"file ({path}) is damaged in line {number} (no JSON object): mend or remove that "
+            f"file ({path}) is damaged in line {number} (not a JSON object): fix or delete that "
             "line; nothing was changed"
         )
     return record

@@ -36,7 +36,7 @@ def write_deck(cards: Sequence[Card], out: Path, force: bool = False) -> None:
     if make is None:
         raise LearnError(f"OUT ({out}) must end in .apkg, .txt or .tsv: use {out.stem}.apkg")
     if out.exists() and not force:
-        raise LearnError(f"OUT ({out}) is there already: choose another, or give --force")
+        raise LearnError(f"OUT ({out}) exists already: use another name, or --force")
     content = make(cards)
     try:
         write_whole(out, content)

@@ -120,7 +120,7 @@ def import_reviews(folder: Path, path: Path) -> Merged:
 def _records_of_export(path: Path) -> tuple[dict[str, Any], ...]:
     """The records of a file that somebody saved: its last line may lack the line's end."""
     if not path.exists():
-        raise LearnError(f"file ({path}) is not there: give the file that the page exported")
+        raise LearnError(f"file ({path}) does not exist: give the file that the page exported")
     records, last = read_records(path)
     if not last.strip():
         return records
@@ -130,8 +130,8 @@ def _records_of_export(path: Path) -> tuple[dict[str, Any], ...]:
         record = None
     if not isinstance(record, dict):
         raise LearnError(
-            f"file ({path}) ends in half a line (line {len(records) + 1}): save it anew, or remove "
-            "that line; nothing was imported"
+            f"file ({path}) ends in half a line (line {len(records) + 1}): save it again, or "
+            "delete that line; nothing was imported"
         )
     return (*records, record)
 
@@ -155,9 +155,7 @@ def _parsed(path: Path, records: Iterable[Mapping[str, Any]]) -> list[Review]:
 def _review(record: Mapping[str, Any]) -> Review:
     card = record.get("card")
     if not isinstance(card, str) or not 0 < len(card) <= _LONGEST_ID:
-        raise LearnError(
-            f"card ({_shown(card)}) must be the id of a card: mend or remove that line"
-        )
+        raise LearnError(f"card ({_shown(card)}) must be the id of a card: fix or delete that line")
     rating = record.get("rating")
     _check_rating(rating)
     assert isinstance(rating, int)

@@ -184,7 +184,7 @@ def replay(reviews: Sequence[Review], now: datetime) -> Progress:
         LearnError: the clock is beyond all sense.
     """
     if now.year > _LAST_YEAR:
-        raise LearnError(f"clock ({now:%Y-%m-%d}) cannot be right: set it; nothing is lost")
+        raise LearnError(f"clock ({now:%Y-%m-%d}) cannot be right: set it; no review is lost")
     times, num_future = trusted_times([review.when for review in reviews], now)
     states: dict[str, CardState] = {}
     begun: dict[str, datetime] = {}

@@ -93,25 +93,26 @@ class Session:
         return min((states[c.id].due for c in self._cards if c.id in states), default=None)
 
     def notes(self) -> list[str]:
-        """What is odd about the file, in one line each; nothing of it stops the sitting."""
+        """Warnings about the file, one line each; none of them stops the session."""
         progress, total = self.progress(), len(self._reviews)
         known = {card.id for card in deck()}
         foreign = sum(review.card not in known for review in self._reviews)
         found = []
         if self._is_torn:
             found.append(
-                f"file ({self.path}) ends in half a line, left by a crash: it is set aside with "
-                "the next review; all before it is there"
+                f"file ({self.path}) ends in half a line, left by a crash: the next review moves "
+                "it to a separate file; all earlier reviews are there"
             )
         if progress.num_future:
             found.append(
-                f"clock ({self.now():%Y-%m-%d %H:%M} UTC) stands before {progress.num_future} of "
-                f"{total} reviews: set it if it is wrong; they count as made at the last date "
-                "before them that can be right, and none is lost"
+                f"clock ({self.now():%Y-%m-%d %H:%M} UTC) is before the dates of "
+                f"{progress.num_future} of {total} reviews: set it if it is wrong; these reviews "
+                "count as made at the last trusted date before them, and none is lost"
             )
         if foreign:
             found.append(
-                f"{foreign} of {total} reviews belong to cards that this deck lacks: they are kept"
+                f"{foreign} of {total} reviews are of cards that this deck does not have: they "
+                "are kept"
             )
         return found
 
@@ -163,7 +164,7 @@ def stats_text(topics: Sequence[tuple[str, dict[str, Any]]], total: dict[str, An
     for topic, row in (*topics, ("all", total)):
         lines.append(f"{topic:<14}" + "".join(f"{row[name]:>10}" for name in names))
     if total["recalled"] is not None:
-        lines.append(f"\nKnown when they came again: {100 * total['recalled']:.0f} %.")
+        lines.append(f"\nRecalled in reviews of learned cards: {100 * total['recalled']:.0f} %.")
     return "\n".join(lines)
 
 

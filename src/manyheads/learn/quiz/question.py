@@ -185,7 +185,7 @@ def mark_numeric(typed: str, value: Number) -> NumberMark:
         "same": "Right:",
         "rounded": "Right, rounded:",
         "coarse": "Close, but too few digits to tell: it is",
-        "other": "Not so: it is",
+        "other": "Not right: it is",
     }
     return NumberMark(close in ("same", "rounded"), f"{begins[close]} {value_text(value)}.")
 
@@ -211,7 +211,7 @@ class Standing:
     def says(self) -> str:
         """Numbers right and points covered, in a few words."""
         if not self.is_asked:
-            return "not asked yet"
+            return "not answered yet"
         right, covered = self.right.count(True), self.covered.count(True)
         return f"{right}/{len(self.right)} numbers, {covered}/{len(self.covered)} points"
 
