@@ -131,7 +131,7 @@ def test_the_lab_asks_before_each_experiment_and_ends_as_ever(
     assert [one["where"] for one in entries] == ["lab:part-1", "lab:part-5"]
     assert "1/3" in entries[0]["outcome"] and "2,097,152" in entries[1]["outcome"]
     text = ran(capsys, "quiz", "log", "--data", str(tmp_path))
-    assert text.splitlines()[-1] == "Right: 1 of 2 marked; 2 predictions in total."
+    assert text.splitlines()[-1] == "Right: 1 of 2 marked. Predictions: 2."
     assert max(map(len, text.splitlines())) <= 80
 
 

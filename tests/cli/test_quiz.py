@@ -32,7 +32,7 @@ def test_one_question_from_numbers_to_rubric(
     assert main(["quiz", "--question", "1", "--data", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "Right: 4." in out and "Not right: it is 0." in out
-    assert out.index("own words") < out.index("The full answer") < out.index("Did your answer")
+    assert out.index("own words") < out.index("Full answer") < out.index("Did your answer")
     assert "Numbers right: 1 of 2. Points covered: 2 of 4." in out
     assert f"Missing in question 1: {str(question(1).rubric[1])[:40]}" in out
     assert "it reads everything" not in out
@@ -92,7 +92,7 @@ def test_nothing_answered_keeps_nothing(
     typed(monkeypatch, "", "", "")
     assert main(["quiz", "--question", "1", "--data", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "The full answer" in out and "Did your answer" not in out
+    assert "Full answer" in out and "Did your answer" not in out
     assert "No answers, so nothing was saved." in out
     assert not (tmp_path / "quiz.jsonl").exists()
 
@@ -180,9 +180,9 @@ def test_a_place_that_cannot_be_written_is_named_before_anything_is_asked(
     [
         (["--question", "9"], "--question (9) must be 1 to 8: use one of them"),
         (["--from", "0"], "--from (0) must be 1 to 8"),
-        (["--from", "2", "--question", "1"], "--from (2) goes with no --question"),
+        (["--from", "2", "--question", "1"], "--from (2) cannot be combined with --question"),
         (["--question", "one"], "'one' is not a valid integer"),
-        (["--json", "list"], "stand after list, not before"),
+        (["--json", "list"], "must come after list, not before"),
         (["lisst"], "No such command 'lisst'"),
         (["explain", "sale"], "topic (sale) is not known: use one-head"),
     ],

@@ -40,7 +40,7 @@ def test_the_folder_of_an_installed_wheel_comes_first(tmp_path: Path) -> None:
 
 
 def test_missing_notebooks_are_said(tmp_path: Path) -> None:
-    with pytest.raises(LearnError, match=f"notebooks .{tmp_path}.*install manyheads anew"):
+    with pytest.raises(LearnError, match=f"notebooks .{tmp_path}.*install manyheads again"):
         notebook_sources((tmp_path, tmp_path / "none"))
 
 

@@ -41,4 +41,4 @@ def log(ctx: click.Context, as_json: bool, data: Path | None) -> None:
     if not found:
         click.echo("No predictions yet: run manyheads worksheet try two-routes")
         return
-    click.echo(f"Right: {tally.right} of {tally.judged} marked; {tally.made} predictions in total.")
+    click.echo(f"Right: {tally.right} of {tally.judged} marked. Predictions: {tally.made}.")
