@@ -9,8 +9,8 @@ from jaxtyping import config as jaxtyping_config
 from torch import Tensor
 
 import manyheads as mh
+from manyheads.core.config import FORMS as FORMS
 
-FORMS = ("loop", "packed", "fused")
 D, B, G, d, H, T, S = 13, 2, 3, 5, 6, 3, 4
 
 LAYERS: dict[str, dict[str, Any]] = {

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import manyheads as mh
+from manyheads.core.config import TRACED_FORMS
 from manyheads.core.masks import blocked_from_allowed
 from tests.factories import FORMS, MASKS, B, inputs_of, layer_of, random_like
 
@@ -126,7 +127,7 @@ SLOPES = {
 
 
 @pytest.mark.parametrize("heads", SLOPES)
-@pytest.mark.parametrize("form", ["loop", "packed"])
+@pytest.mark.parametrize("form", TRACED_FORMS)
 def test_linear_bias_has_the_slopes_of_the_publication(form: str, heads: int) -> None:
     options = {"embed_dim": 4, "num_heads": heads, "head_dim": 2, "form": form}
     layer = layer_of(**options, positions=mh.LinearBias())

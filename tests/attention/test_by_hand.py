@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import manyheads as mh
+from manyheads.core.config import TRACED_FORMS
 from tests.factories import FORMS
 
 SHEETS = ("two-routes", "three-heads")
@@ -71,7 +72,7 @@ def test_every_row_against_fractions(name: str, form: str) -> None:
         assert (found[0] - tensor(rows["output"])).abs().max() < 2e-14
 
 
-@pytest.mark.parametrize("form", ["loop", "packed"])
+@pytest.mark.parametrize("form", TRACED_FORMS)
 def test_scores_messages_and_contributions_against_fractions(form: str) -> None:
     given = sheet("two-routes")
     trace = layer_of(given, form).trace(

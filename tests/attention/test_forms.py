@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 
 import manyheads as mh
+from manyheads.core.config import TRACED_FORMS
 from tests.factories import (
     FORMS,
     LAYERS,
@@ -37,7 +38,7 @@ SHAPES = ((1, 1), (1, 4), (3, 3), (4, 3), (5, 2))
 
 def assert_forms_agree(layer: Any, inputs: list[torch.Tensor], call: dict[str, Any]) -> None:
     judge = answers(layer, "loop", inputs, call)
-    for form in ("packed", "fused"):
+    for form in FORMS[1:]:
         assert_same(answers(layer, form, inputs, call), judge)
 
 
@@ -192,7 +193,7 @@ def test_lower_precision_differs_by_rounding_only(dtype: torch.dtype, form: str)
     assert (found - judge).abs().max() > 0
 
 
-@pytest.mark.parametrize("form", ["loop", "packed"])
+@pytest.mark.parametrize("form", TRACED_FORMS)
 def test_first_and_second_derivatives_are_those_of_finite_differences(form: str) -> None:
     layer = layer_of(embed_dim=4, num_heads=2, head_dim=2, form=form)
     mask = torch.tensor([[True, False], [False, False], [True, True]])

@@ -53,7 +53,7 @@ class Adapted(nn.Module):
         return doubled
 
 
-@pytest.mark.parametrize("form", ["packed", "fused"])
+@pytest.mark.parametrize("form", FORMS[1:])
 def test_export_with_a_dynamic_length_and_causality(form: str) -> None:
     model = Causal(layer_of(form=form, num_kv_heads=2).eval())
     length = torch.export.Dim("length", max=64)

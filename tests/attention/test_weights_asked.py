@@ -127,7 +127,7 @@ def test_long_weights_equal_those_of_the_packed_form(options: str, shape: tuple[
     for name in ("none", "causal", "padding, causal", "additive, rows of -inf"):
         call = MASKS[name](*shape)
         found = {}
-        for form in ("packed", "fused"):
+        for form in FORMS[1:]:
             layer.form = form
             with torch.no_grad():
                 found[form] = layer(*inputs, need_weights=True, **call)
@@ -140,7 +140,7 @@ def test_gradient_through_long_weights_is_that_of_the_packed_form(mask: str) -> 
     layer, gradients = layer_of(), {}
     inputs = inputs_of(layer, 150, 160, batch=2)
     call = MASKS[mask](150, 160)
-    for form in ("packed", "fused"):
+    for form in FORMS[1:]:
         layer.form = form
         leaves = [x.clone().requires_grad_() for x in inputs]
         _, weights = layer(*leaves, need_weights=True, **call)

@@ -8,6 +8,7 @@ import torch
 
 import manyheads as mh
 from manyheads.core.compare import MismatchError
+from manyheads.core.config import TRACED_FORMS
 from manyheads.core.errors import ShapeError, TraceError
 from manyheads.core.trace import FIELDS
 from tests.factories import (
@@ -41,7 +42,7 @@ def trace_of(form: str = "loop", dtype: torch.dtype = torch.float64, **options: 
     return layer.trace(*inputs_of(layer, T, S), is_causal=True)
 
 
-@pytest.mark.parametrize("form", ["loop", "packed"])
+@pytest.mark.parametrize("form", TRACED_FORMS)
 def test_every_field_is_what_its_name_says(form: str) -> None:
     trace = trace_of(form)
     assert trace.form == form

@@ -11,7 +11,7 @@ from torch.nn.utils import prune
 
 from manyheads.attention.module import MultiHeadAttention
 from manyheads.core.compare import check_close
-from manyheads.core.config import LinearBias, Rotary
+from manyheads.core.config import FORMS, LinearBias, Rotary
 from manyheads.core.errors import LayoutError
 from manyheads.core.masks import blocked_from_allowed
 from manyheads.layouts.torch_mha import from_torch, to_torch
@@ -76,9 +76,7 @@ def gradients(results: tuple[Tensor, Tensor], leaves: list[Tensor]) -> tuple[Ten
 
 CASES = [
     (form, options, is_self, kind)
-    for form, options, is_self, kind in product(
-        ("loop", "packed", "fused"), OPTIONS, (True, False), MASKS
-    )
+    for form, options, is_self, kind in product(FORMS, OPTIONS, (True, False), MASKS)
     if not (is_self and "own" in options)
     and (form == "fused" or options in ("plain", "own-widths-no-bias"))
 ]

@@ -11,7 +11,7 @@ from manyheads.core.errors import ConfigError, ShapeError
 from manyheads.models import build_model
 from manyheads.models.config import ModelConfig
 from manyheads.models.lm import AttentionLM
-from tests.factories import annotations_unchecked, random_like
+from tests.factories import FORMS, annotations_unchecked, random_like
 from tests.models.drawing import ATTENTION, D, T, V, config_of, ids, model_of, padded
 
 WINDOWS = {
@@ -45,7 +45,7 @@ def test_last_query_path_equals_the_last_row_of_the_full_causal_pass(
     kind: str, windows: str
 ) -> None:
     model, tokens = model_of(kind), WINDOWS[windows]
-    for form in ("loop", "packed", "fused"):
+    for form in FORMS:
         model.attention.form = form
         rows = model.all_rows(tokens)
         assert rows.shape == (*tokens.shape, V)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Unpack, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -36,15 +36,20 @@ from manyheads.attention.parameters import (
 from manyheads.attention.positions import rotate
 from manyheads.attention.single_head import LayerHead
 from manyheads.attention.steps import AttentionSteps, ProjectedHeads, trace_from_steps
-from manyheads.core.config import AttentionConfig, LayerOptions, Positions, Rotary
+from manyheads.core.config import (
+    FORMS,
+    AttentionConfig,
+    Form,
+    LayerOptions,
+    Positions,
+    Rotary,
+    TracedForm,
+)
 from manyheads.core.errors import ConfigError
 from manyheads.core.masks import Visibility
 from manyheads.core.shapes import merge_heads, repeat_kv, split_heads
 from manyheads.core.trace import AttentionTrace
 from manyheads.core.weights import HeadWeights
-
-Form = Literal["loop", "packed", "fused"]
-FORMS: tuple[Form, ...] = get_args(Form)
 
 
 class MultiHeadAttention(nn.Module):
@@ -286,7 +291,7 @@ class MultiHeadAttention(nn.Module):
         visibility = visibility_of_call(
             self.config, heads, query.dtype, attn_mask, key_padding_mask, is_causal
         )
-        form: Form = "loop" if self.form == "loop" else "packed"
+        form: TracedForm = "loop" if self.form == "loop" else "packed"
         steps = self._steps(heads, visibility, 0.0, ats)
         steps = replace(steps, head_outputs=masked_heads(steps.head_outputs, head_mask))
         return trace_from_steps(form, query, heads, steps, weights)

@@ -8,6 +8,12 @@ from typing import Literal, TypedDict, get_args
 
 from manyheads.core.errors import ConfigError
 
+TracedForm = Literal["loop", "packed"]
+"""Forms that keep every step."""
+TRACED_FORMS: tuple[TracedForm, ...] = get_args(TracedForm)
+Form = Literal[TracedForm, "fused"]
+"""Forms of attention, all of which compute the same; each is a module of `attention/`."""
+FORMS: tuple[Form, ...] = get_args(Form)
 RotaryStyle = Literal["half", "interleaved"]
 
 

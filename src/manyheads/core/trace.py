@@ -17,8 +17,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.core.compare import check_close, dot_budget, unit_roundoff
+from manyheads.core.config import TRACED_FORMS
 from manyheads.core.errors import ManyHeadsError, ShapeError, TraceError
 from manyheads.core.shapes import check_axes, declared_axes
+from manyheads.core.text import quoted
 from manyheads.core.trace_files import (
     json_from_tensors,
     load_tensors,
@@ -225,8 +227,9 @@ def _build(found: tuple[str, dict[str, Tensor]]) -> AttentionTrace:
         raise TraceError(
             f"{wrong[0]} has dtype {dtype}, expected floating point: write the file again"
         )
-    if form not in ("loop", "packed"):
-        raise TraceError(f'form ({form!r}) is not known: use "loop" or "packed"')
+    if form not in TRACED_FORMS:
+        known = " or ".join(f'"{name}"' for name in TRACED_FORMS)
+        raise TraceError(f"form ({quoted(form)}) is not known: use {known}")
     try:
         return AttentionTrace(form=form, b_o=tensors.pop("b_o", None), **tensors)
     except ManyHeadsError as error:

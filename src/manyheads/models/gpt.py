@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from manyheads.attention.cache import KVCache
-from manyheads.attention.module import Form, MultiHeadAttention
-from manyheads.core.config import Rotary
+from manyheads.attention.module import MultiHeadAttention
+from manyheads.core.config import Form, Rotary
 from manyheads.core.errors import ShapeError
 from manyheads.core.masks import allowed_from_blocked, check_key_padding_mask
 from manyheads.core.trace import AttentionTrace

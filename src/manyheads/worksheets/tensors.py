@@ -1,7 +1,5 @@
 """Convert exact numbers to float64 tensors, once, and compute the trace of a worksheet."""
 
-from typing import Literal
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -9,12 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.attention.module import MultiHeadAttention
+from manyheads.core.config import TracedForm
 from manyheads.core.trace import AttentionTrace
 from manyheads.core.weights import HeadWeights
 from manyheads.worksheets.arithmetic import ZERO, Number, float_of
 from manyheads.worksheets.sheet import Matrix, Prediction, Row, Sheet
-
-Form = Literal["loop", "packed"]
 
 
 def _tensor(rows: object) -> Tensor:
@@ -55,14 +52,14 @@ def input_from_sheet(sheet: Sheet, name: str | None = None) -> Float[Tensor, "1 
     return _tensor((sheet.sequence(name).x,))
 
 
-def layer_from_sheet(sheet: Sheet, form: Form = "packed") -> MultiHeadAttention:
+def layer_from_sheet(sheet: Sheet, form: TracedForm = "packed") -> MultiHeadAttention:
     """A layer with the worksheet's weights and scale, in float64."""
     scale = None if sheet.scale is None else float_of(sheet.scale)
     return MultiHeadAttention.from_weights(weights_from_sheet(sheet), form=form, scale=scale)
 
 
 def trace_from_sheet(
-    sheet: Sheet, name: str | None = None, form: Form = "packed"
+    sheet: Sheet, name: str | None = None, form: TracedForm = "packed"
 ) -> AttentionTrace:
     """Trace one sequence of a worksheet through the loop or the packed form, with B = 1.
 
@@ -75,7 +72,7 @@ def trace_from_sheet(
 
 
 def solve_float(
-    sheet: Sheet, name: str | None = None, form: Form = "packed"
+    sheet: Sheet, name: str | None = None, form: TracedForm = "packed"
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Solve one sequence in float64, without a batch axis, by the names of `fields`.
 

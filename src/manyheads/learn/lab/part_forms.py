@@ -5,8 +5,9 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor, nn
 
-from manyheads.attention.module import Form, MultiHeadAttention
+from manyheads.attention.module import MultiHeadAttention
 from manyheads.core.compare import difference, dot_budget
+from manyheads.core.config import Form
 from manyheads.core.errors import LabError
 from manyheads.core.weights import HeadWeights
 from manyheads.learn.lab.record import AtMost, Equals, Record

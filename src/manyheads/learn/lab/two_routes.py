@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from manyheads.attention.module import Form, MultiHeadAttention
+from manyheads.attention.module import MultiHeadAttention
+from manyheads.core.config import FORMS, Form
 from manyheads.core.trace import AttentionTrace
 from manyheads.learn.lab.record import Equals, Measurement, Record
 from manyheads.worksheets.arithmetic import ZERO
@@ -23,7 +24,6 @@ from manyheads.worksheets.tensors import input_from_sheet, weights_from_sheet
 
 LENGTH = 64
 """Upper bound on the products that enter one number: widths 4, 2, 3 and 4 in turn."""
-FORMS: tuple[Form, ...] = ("loop", "packed", "fused")
 
 
 @dataclass(frozen=True, kw_only=True)
