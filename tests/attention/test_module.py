@@ -239,7 +239,7 @@ def test_batch_of_no_samples_gives_no_samples_and_cannot_be_traced(form: str) ->
         output, weights = layer(*inputs, need_weights=True, **call)
         assert output.shape == (0, T, D)
         assert weights.shape == (0, H, T, S)
-    with pytest.raises(ShapeError, match=r"x has shape \(0, 3, 13\), no sample"):
+    with pytest.raises(ShapeError, match=r"x has shape \(0, 3, 13\), an empty batch"):
         layer.trace(*inputs)
 
 

@@ -56,9 +56,9 @@ def test_resetting_gives_zero_biases_and_new_weights() -> None:
             {"dtype": "float32"},
             r"dtype \('float32'\) must be a floating-point .*: use torch\.float32",
         ),
-        ({"device": "gpu"}, r"device \('gpu'\) is none that torch has here: use \"cpu\""),
-        ({"device": "cuda:99"}, r"device \('cuda:99'\) is none"),
-        ({"device": 1.5}, r"device \(1\.5\) is none"),
+        ({"device": "gpu"}, r"device \('gpu'\) is not available: use \"cpu\""),
+        ({"device": "cuda:99"}, r"device \('cuda:99'\) is not available"),
+        ({"device": 1.5}, r"device \(1\.5\) is not available"),
     ],
 )
 def test_dtype_or_device_that_no_layer_can_have_is_refused(

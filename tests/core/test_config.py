@@ -111,7 +111,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"positions": mh.Rotary(dim=6)}, r"positions.dim \(6\) must not exceed head_dim \(4\): use 4"),
     (
         {"positions": mh.LinearBias(slopes=(0.5,))},
-        r"positions.slopes \(1 values\) must be one a head: give 2",
+        r"positions.slopes \(1 values\) must be one per head: give 2",
     ),
 ]
 
@@ -132,11 +132,11 @@ def test_config_and_layer_refuse(change: dict[str, Any], words: str) -> None:
         (mh.Rotary, {"base": 0.0}, r"base \(0.0\) must be positive: use 10000.0"),
         (mh.Rotary, {"base": -1.0}, r"base \(-1.0\) must be positive"),
         (mh.Rotary, {"base": NAN}, r"base \(nan\) must be a finite number"),
-        (mh.Rotary, {"style": "whole"}, r"style \('whole'\) is no rotary pairing: use \"half\" or"),
-        (mh.Rotary, {"dim": 3}, r"dim \(3\) must be even, channels turn in pairs: use 2"),
+        (mh.Rotary, {"style": "whole"}, r"style \('whole'\) is not a rotary pairing: use \"half\" or"),
+        (mh.Rotary, {"dim": 3}, r"dim \(3\) must be even, channels are rotated in pairs: use 2"),
         (mh.Rotary, {"dim": 0}, r"dim \(0\) must be at least 2"),
         (mh.LinearBias, {"slopes": (1.0, INF)}, r"slopes \(inf\) must be a finite number"),
-        (mh.LinearBias, {"slopes": 0.5}, r"slopes \(0.5\) must be a tuple: give one a head"),
+        (mh.LinearBias, {"slopes": 0.5}, r"slopes \(0.5\) must be a tuple: give one per head"),
         (mh.LinearBias, {"slopes": ("a",)}, r"slopes \('a'\) must be a finite number"),
     ],
 )

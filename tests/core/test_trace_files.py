@@ -135,13 +135,13 @@ def test_other_files_are_refused_by_name(tmp_path: Path) -> None:
     path, tensors = tmp_path / "t.safetensors", trace_of().tensors()
     tensors = {n: t.detach().clone().contiguous() for n, t in tensors.items()}
     kind = {"kind": "manyheads.AttentionTrace", "form": "loop"}
-    with pytest.raises(TraceError, match=r"path \(.*\) is no readable safetensors file"):
+    with pytest.raises(TraceError, match=r"path \(.*\) is not a readable safetensors file"):
         mh.AttentionTrace.load(tmp_path / "absent")
-    with pytest.raises(TraceError, match="is no readable safetensors file"):
+    with pytest.raises(TraceError, match="is not a readable safetensors file"):
         mh.AttentionTrace.load(tmp_path)
     cases: list[tuple[dict[str, torch.Tensor], dict[str, str] | None, str]] = [
-        (tensors, None, "holds no trace"),
-        (tensors, kind | {"kind": "x"}, "holds no trace"),
+        (tensors, None, "does not hold a trace"),
+        (tensors, kind | {"kind": "x"}, "does not hold a trace"),
         (tensors, kind | {"form": "x"}, r"form \('x'\) is not known"),
         ({n: t for n, t in tensors.items() if n != "q"}, kind, r"lacks q: a trace holds x, q"),
         (
@@ -199,5 +199,5 @@ def test_a_path_that_can_hold_no_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_text_is_no_trace() -> None:
-    with annotations_unchecked(), pytest.raises(TraceError, match=r"^text is no JSON .*not int"):
+    with annotations_unchecked(), pytest.raises(TraceError, match=r"^text is not JSON .*not int"):
         mh.AttentionTrace.from_json(3)  # type: ignore[arg-type]  # on purpose

@@ -21,12 +21,12 @@ class KVCache:
     several continuations can start from the same cache.
 
     Raises:
-        ShapeError: only one of k and v is given, one is no tensor, or they disagree about batch,
+        ShapeError: only one of k and v is given, one is not a tensor, or they disagree about batch,
             heads or length.
     """
 
     k: Float[Tensor, "B G S d"] | None = None
-    """Keys, (B, G, S, d), already turned where the layer has rotary positions."""
+    """Keys, (B, G, S, d), already rotated if the layer has rotary positions."""
     v: Float[Tensor, "B G S v"] | None = None
     """Values, (B, G, S, v)."""
 
@@ -98,7 +98,7 @@ class KVCache:
             rows: indices of samples from 0, or a Boolean (B,), True = keep.
 
         Raises:
-            ShapeError: indices that are no whole numbers, or not of samples of this cache.
+            ShapeError: indices that are not integers, or not of samples of this cache.
         """
         if self.k is None:
             return self
@@ -106,7 +106,7 @@ class KVCache:
         if rows.dim() != 1 or rows.is_floating_point():
             raise ShapeError(
                 f"rows has shape {tuple(rows.shape)} and dtype {rows.dtype}, expected one axis of "
-                "whole numbers or torch.bool: give the indices of samples"
+                "integers or torch.bool: give the indices of samples"
             )
         is_mask = rows.dtype == torch.bool
         if is_mask and len(rows) != batch:

@@ -1,6 +1,6 @@
 """Fused attention: torch's scaled_dot_product_attention, which gives the heads' output only.
 
-What the kernels of torch do not offer is added around them without a T x S matrix of numbers:
+What torch's kernels lack is added around them without a T x S matrix of numbers:
 masks are built for a block of queries at a time, and unequal widths are padded with zeros.
 """
 
@@ -27,15 +27,15 @@ def fused_head_outputs(
     visibility: Visibility,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T v"]:
-    """Attend with torch's fused function.
+    """Attend with `torch.nn.functional.scaled_dot_product_attention`.
 
     Args:
         q: queries, (B, H, T, d).
         k: keys, (B, G, S, d).
         v: values, (B, G, S, v).
         scale: what each q·k is multiplied by.
-        visibility: who may look at whom.
-        dropout: share of weights dropped, the rest divided by one minus it; 0 outside training.
+        visibility: which query sees which key.
+        dropout: fraction of weights dropped, the rest divided by one minus it; 0 outside training.
     """
     if scale == 0.0:  # the kernel would multiply the -inf of hidden keys by it
         q, scale = q * 0.0, 1.0
@@ -75,7 +75,7 @@ def _equally_wide(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tens
 
 
 def _rows_at_once(visibility: Visibility, num_queries: int, device: torch.device) -> int:
-    """For how many queries a mask may be built at once; for all where it is the same for all."""
+    """How many queries a mask may be built for at once; all if it is the same for all."""
     sample = min(2, num_queries)
     given = [mask.shape for mask in visibility.rows(0, sample, device) if mask is not None]
     shape: tuple[int, ...] = np.broadcast_shapes(*given)
@@ -88,7 +88,7 @@ def _rows_at_once(visibility: Visibility, num_queries: int, device: torch.device
 def _mask_and_empty_rows(
     visibility: Visibility, start: int, stop: int, device: torch.device
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The kernel's mask for some queries, and which of them see no key: those see all for now.
+    """The kernel's mask for some queries, and which of them see no key; the mask opens those rows.
 
     The mask covers `visibility.keys_seen` only.
     """

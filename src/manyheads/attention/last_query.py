@@ -1,6 +1,6 @@
-"""Attention asked by the last position only, in a plain and in a folded form.
+"""Attention of the last position only, in a plain and in a folded form.
 
-A model that predicts one word needs one query. The plain form projects every row to keys and
+A model that predicts one token needs one query. The plain form projects every row to keys and
 values; the folded form projects none, since q·(x W_K) = (q W_K^T)·x and the weighted sum of rows
 x W_V is the weighted sum of rows x, times W_V.
 """
@@ -16,10 +16,10 @@ from manyheads.core.weights import HeadWeights
 
 
 class LastQuery(NamedTuple):
-    """What the last position's query gives."""
+    """The result of the last position's query."""
 
     head_outputs: Float[Tensor, "B H v"]
-    """One message a head, (B, H, v), before the output projection."""
+    """One message per head, (B, H, v), before the output projection."""
     attn_weights: Float[Tensor, "B H S"]
     """The weights on the key positions, (B, H, S), before dropout."""
 
@@ -31,10 +31,10 @@ def last_query(
     scale: float,
     blocked: Bool[Tensor, "B S"] | None = None,
 ) -> LastQuery:
-    """Ask with the last row; form keys and values of all rows, as people write it.
+    """Attend from the last row, with keys and values of all rows.
 
     Args:
-        x: (B, S, D); the last row asks.
+        x: (B, S, D); the query is the last row.
         weights: one matrix per head.
         scale: what each q·k is multiplied by.
         blocked: (B, S), True = padding; where all is blocked, weights and message are zero.
@@ -62,9 +62,9 @@ def last_query_folded(
     scale: float,
     blocked: Bool[Tensor, "B S"] | None = None,
 ) -> LastQuery:
-    """Ask with the last row; W_K is folded into the query, W_V is applied to the mixed rows.
+    """Attend from the last row; W_K is folded into the query, W_V is applied to the weighted rows.
 
-    The bias of the keys adds the same to every score of a query, so the softmax forgets it.
+    The bias of the keys adds the same to every score of a query, so it cancels in the softmax.
     Arguments, result and numbers are those of `last_query`, up to rounding.
     """
     H = weights.num_heads

@@ -77,7 +77,7 @@ class MultiHeadAttention(nn.Module):
         dtype: as in `nn.Module`.
 
     Raises:
-        ConfigError: a size, flag, device or dtype that no layer can have.
+        ConfigError: a size, flag, device or dtype that a layer cannot have.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2.
     """
@@ -143,7 +143,7 @@ class MultiHeadAttention(nn.Module):
             **options: `scale`, `dropout`, `window` and `positions`, as in the constructor.
 
         Raises:
-            ConfigError: sizes or options that no layer can have.
+            ConfigError: sizes or options that a layer cannot have.
         """
         layer = cls(
             embed_dim=weights.embed_dim,
@@ -176,7 +176,7 @@ class MultiHeadAttention(nn.Module):
         self._form: Form = form
 
     def reset_parameters(self) -> None:
-        """Draw new start values, as `nn.MultiheadAttention` does, from torch's global generator."""
+        """Draw initial values as `nn.MultiheadAttention` does, from torch's global generator."""
         reset_parameters(self)
 
     def extra_repr(self) -> str:
@@ -330,7 +330,7 @@ class MultiHeadAttention(nn.Module):
     def _project(
         self, query: Tensor, key: Tensor | None, value: Tensor | None, kv_cache: KVCache | None
     ) -> tuple[ProjectedHeads, KVCache | None, Sequence[At] | None]:
-        """Project, split into heads, turn by position, and put cached keys and values in front."""
+        """Project, split into heads, apply rotary positions and put cached keys first."""
         is_self = key is None and value is None
         key = query if key is None else key
         value = key if value is None else value
@@ -350,7 +350,7 @@ class MultiHeadAttention(nn.Module):
         return heads if ats is None else self._hooked(heads, ats), kv_cache, ats
 
     def _projected(self, inputs: tuple[Tensor, Tensor, Tensor], is_self: bool) -> Sequence[Tensor]:
-        """Queries (B, H, T, d), keys (B, G, N, d) and values (B, G, N, v), not yet turned."""
+        """Queries (B, H, T, d), keys (B, G, N, d), values (B, G, N, v), before any rotation."""
         config = self.config
         if self.form == "loop":
             return project_head_by_head(inputs, *input_heads(self, config))

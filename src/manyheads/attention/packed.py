@@ -1,6 +1,6 @@
-"""Packed attention: all heads at once, as people write it, in named steps that can all be kept.
+"""Packed attention: all heads at once, in plain tensor code with named steps that can all be kept.
 
-`packed_weights` gives the weights alone, in place, for a fused layer that is asked for them:
+`packed_weights` computes the weights alone, in place, for a fused layer with need_weights=True:
 torch's kernel keeps none.
 """
 
@@ -64,12 +64,12 @@ def packed_steps(
 def weighted_values(
     attn_weights: Float[Tensor, "B H T S"], v: Float[Tensor, "B G S v"], dropout: float = 0.0
 ) -> Float[Tensor, "B H T v"]:
-    """Head outputs (B, H, T, v) from weights that are there already.
+    """Head outputs (B, H, T, v) from given weights.
 
     Args:
         attn_weights: weights before dropout, (B, H, T, S).
         v: values, (B, G, S, v).
-        dropout: share of weights dropped, the rest divided by one minus it; 0 outside training.
+        dropout: fraction of weights dropped, the rest divided by one minus it; 0 outside training.
     """
     kept = F.dropout(attn_weights, dropout) if dropout > 0.0 else attn_weights
     return kept @ repeat_kv(v, attn_weights.shape[1])
@@ -91,7 +91,7 @@ def packed_weights(
         q: queries, (B, H, T, d).
         k: keys, (B, G, S, d).
         scale: what each q·k is multiplied by.
-        visibility: who may look at whom.
+        visibility: which query sees which key.
     """
     keys = repeat_kv(k, q.shape[1])  # (B, H, S, d)
     mask = visibility.attn_mask
@@ -105,7 +105,7 @@ def packed_weights(
 
 
 def _is_recorded(tensor: Tensor) -> bool:
-    """Whether operations are written down to be run again, by a compiler, an exporter or a mode."""
+    """Whether a compiler, an exporter or a dispatch mode records the operations."""
     is_traced = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]  # as above
     return torch.compiler.is_compiling() or bool(is_traced) or type(tensor) is not Tensor
 
@@ -175,9 +175,9 @@ class _WeightsInPlace(torch.autograd.Function):
 def _empty_scores(queries: Tensor, num_keys: int) -> Tensor:
     """Memory for the scores, (B*H, T, S).
 
-    A tensor of some size on the CPU is made by numpy, which asks the system for large pages:
-    touching new memory in small ones costs as much as the weights. Very large ones are left to
-    torch, since so many large pages are often not free at once.
+    NumPy allocates tensors of medium size on the CPU, because it requests large pages: first use of
+    memory in small pages costs as much as the weights. Torch allocates very large ones, because so
+    many large pages are often not free.
     """
     shape = (*queries.shape[:2], num_keys)
     size = queries.element_size() * queries.shape[0] * queries.shape[1] * num_keys

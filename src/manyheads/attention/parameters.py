@@ -1,7 +1,7 @@
-"""How a layer keeps its weights, named and laid out as in `nn.MultiheadAttention`.
+"""The parameters of a layer, with the names and layout of `nn.MultiheadAttention`.
 
-Rows of `in_proj_weight` are the outputs of queries, then keys, then values, each head after head;
-columns of `out_proj.weight` are the joined heads.
+Rows of `in_proj_weight` are the outputs of queries, then keys, then values, head after head;
+columns of `out_proj.weight` are the concatenated heads.
 """
 
 from operator import attrgetter
@@ -18,7 +18,7 @@ PROJECTIONS = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 
 def register_parameters(layer: nn.Module, config: AttentionConfig, where: dict[str, Any]) -> None:
-    """Give a layer its parameters, one stacked input matrix where the inputs are equally wide.
+    """Register a layer's parameters, with one stacked input matrix if the inputs are equally wide.
 
     Args:
         layer: the module that gets them.
@@ -26,7 +26,7 @@ def register_parameters(layer: nn.Module, config: AttentionConfig, where: dict[s
         where: device and dtype.
 
     Raises:
-        ConfigError: a dtype that is not floating point, or a device that is not there.
+        ConfigError: a dtype that is not floating point, or a device that torch does not have.
     """
     _check_where(**where)
     widths, inputs = config.projection_widths, (config.embed_dim, config.kdim, config.vdim)
@@ -53,12 +53,12 @@ def _check_where(device: object, dtype: object) -> None:
         torch.empty(0, device=device)  # type: ignore[call-overload]  # whatever the user gave
     except (RuntimeError, AssertionError, TypeError, ValueError) as error:
         raise ConfigError(
-            f'device ({device!r}) is none that torch has here: use "cpu", or leave it out'
+            f'device ({device!r}) is not available: use "cpu", or leave it out'
         ) from error
 
 
 def reset_parameters(layer: nn.Module) -> None:
-    """Start values as in `nn.MultiheadAttention`: Xavier uniform weights, zero biases."""
+    """Initial values as in `nn.MultiheadAttention`: Xavier uniform weights, zero biases."""
     for name, parameter in layer.named_parameters(recurse=False):
         if name.endswith("weight"):
             nn.init.xavier_uniform_(parameter)

@@ -1,4 +1,4 @@
-"""How positions enter attention: turning q and k (rotary), or a linear bias on the scores."""
+"""How positions enter attention: a rotation of q and k (rotary), or a linear bias on the scores."""
 
 import torch
 from jaxtyping import Float
@@ -14,7 +14,7 @@ def rotary_angles(
 
     Args:
         rotary: base and pairing.
-        width: channels that are turned; even.
+        width: channels that are rotated; even.
         start: position of the first row.
         length: T.
         device: where to make them.
@@ -27,13 +27,13 @@ def rotary_angles(
 
 
 def rotate(x: Float[Tensor, "B N T d"], rotary: Rotary, start: int) -> Float[Tensor, "B N T d"]:
-    """Turn each channel pair of x by the angle of its position.
+    """Rotate each channel pair of x by the angle of its position.
 
-    Half types are turned in float32 and rounded once.
+    Half types are rotated in float32 and rounded once.
 
     Args:
         x: queries or keys of N heads, (B, N, T, d).
-        rotary: base, pairing and turned width.
+        rotary: base, pairing and rotated width.
         start: position of the first row.
     """
     width = x.shape[-1] if rotary.dim is None else rotary.dim
@@ -53,7 +53,7 @@ def rotate(x: Float[Tensor, "B N T d"], rotary: Rotary, start: int) -> Float[Ten
 
 
 def published_slopes(num_heads: int) -> tuple[float, ...]:
-    """Slopes of the linear bias, one a head, in score units per position.
+    """Slopes of the linear bias, one per head, in score units per position.
 
     For n heads, n a power of two: 2^(-8/n), 2^(-16/n), ... to 2^-8. Otherwise those of the next
     lower power of two, then every other one of the next higher.

@@ -15,7 +15,7 @@ from manyheads.core.shapes import check_input
 
 
 class SingleHead(Hookable):
-    """One attention head with its own projections; it reads the full width and gives its message.
+    """One attention head with its own projections: it reads the full width and returns its message.
 
     Hooks read or replace each step: `head.hook_weights.register_forward_hook(...)`; the points are
     `hook_q`, `hook_k`, `hook_v`, `hook_scores`, `hook_weights` and `hook_message`.
@@ -30,7 +30,7 @@ class SingleHead(Hookable):
         scale: what each q·k is multiplied by, 1/sqrt(d) unless given.
 
     Raises:
-        ConfigError: a size or scale that no head can have.
+        ConfigError: a size or scale that a head cannot have.
     """
 
     w_q: Tensor

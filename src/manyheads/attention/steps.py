@@ -27,7 +27,7 @@ class AttentionSteps:
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedHeads:
-    """Queries, keys and values of one call, turned by position, cached keys first."""
+    """Queries, keys and values of one call, after rotary positions, cached keys first."""
 
     q: Float[Tensor, "B H T d"]
     """(B, H, T, d)."""
@@ -40,7 +40,7 @@ class ProjectedHeads:
 def trace_from_steps(
     form: str, x: Tensor, heads: ProjectedHeads, steps: AttentionSteps, weights: HeadWeights
 ) -> AttentionTrace:
-    """Join the heads, mix them, and write down what each of them adds.
+    """Concatenate the heads, project them, and keep what each of them adds.
 
     Args:
         form: which form computed the steps.

@@ -1,1 +1,1 @@
-"""Words that everyone shares; no attention is computed here."""
+"""What all packages share: configuration, masks, shapes, weights, traces, errors."""

@@ -29,7 +29,7 @@ def dot_budget(length: int, dtype: torch.dtype) -> float:
     """Largest error of a sum of `length` products, as a fraction of the sum of absolute products.
 
     Half types are summed in float32, as every well-known kernel does, and rounded once at the end.
-    Where the bound says nothing any more, for sums of 2**24 and more in float32, it is infinite.
+    Where the bound does not hold any more, for sums of 2**24 and more in float32, it is infinite.
     """
     if dtype in (torch.float16, torch.bfloat16):
         return dot_budget(length, torch.float32) + unit_roundoff(dtype)

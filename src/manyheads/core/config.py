@@ -53,17 +53,17 @@ def _check_number(name: str, value: object, remedy: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Rotary:
-    """Rotary positions: q and k are turned by an angle that grows with their position.
+    """Rotary positions: q and k are rotated by an angle that grows with their position.
 
     Source: Su et al. 2021, arXiv:2104.09864, section 3.2.
     """
 
     base: float = 10000.0
-    """Channel pair i turns by position / base**(2i / dim) radians; 10000 is the paper's value."""
+    """Pair i is rotated by position / base**(2i / dim) radians; 10000 is the published value."""
     style: RotaryStyle = "half"
     """"half" pairs channel i with i + dim/2 (Llama, GPT-NeoX); "interleaved" 2i with 2i + 1."""
     dim: int | None = None
-    """Channels of each head that are turned, from the first; None turns all of head_dim."""
+    """Channels of each head that are rotated, from the first; None rotates all of head_dim."""
 
     def __post_init__(self) -> None:
         """Check the settings that do not depend on a layer."""
@@ -71,11 +71,11 @@ class Rotary:
             raise ConfigError(f"base ({self.base}) must be positive: use 10000.0")
         if self.style not in get_args(RotaryStyle):
             raise ConfigError(
-                f'style ({self.style!r}) is no rotary pairing: use "half" or "interleaved"'
+                f'style ({self.style!r}) is not a rotary pairing: use "half" or "interleaved"'
             )
         if self.dim is not None and _check_count("dim", self.dim, 2) % 2:
             raise ConfigError(
-                f"dim ({self.dim}) must be even, channels turn in pairs: use {self.dim - 1}"
+                f"dim ({self.dim}) must be even, channels are rotated in pairs: use {self.dim - 1}"
             )
 
 
@@ -87,13 +87,13 @@ class LinearBias:
     """
 
     slopes: tuple[float, ...] | None = None
-    """One slope a head, in score units per position; None takes those of the paper."""
+    """One slope per head, in score units per position; None takes the published ones."""
 
     def __post_init__(self) -> None:
         """Check that each slope is a finite number."""
         if self.slopes is not None:
             if not isinstance(self.slopes, Iterable):
-                raise ConfigError(f"slopes ({self.slopes!r}) must be a tuple: give one a head")
+                raise ConfigError(f"slopes ({self.slopes!r}) must be a tuple: give one per head")
             checked = tuple(_check_number("slopes", s, "use finite slopes") for s in self.slopes)
             object.__setattr__(self, "slopes", checked)
 
@@ -116,7 +116,7 @@ class LayerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig:
-    """Every size and flag of a layer, resolved: nothing is None that has a default.
+    """Every size and flag of a layer; what has a default is never None.
 
     Build it with `AttentionConfig.of`, which fills in what is left out.
     """
@@ -140,7 +140,7 @@ class AttentionConfig:
     out_bias: bool
     """Whether the output projection has a bias."""
     dropout: float
-    """Share of attention weights dropped in training, a fraction from 0 to 1."""
+    """Fraction of attention weights dropped in training, from 0 to below 1."""
     scale: float
     """What each q·k is multiplied by."""
     window: int | None
@@ -268,7 +268,7 @@ def _check_positions(positions: object, num_heads: int, head_dim: int) -> None:
         slopes = positions.slopes
         if slopes is not None and len(slopes) != num_heads:
             raise ConfigError(
-                f"positions.slopes ({len(slopes)} values) must be one a head: give {num_heads}"
+                f"positions.slopes ({len(slopes)} values) must be one per head: give {num_heads}"
             )
     elif positions is not None:
         raise ConfigError(

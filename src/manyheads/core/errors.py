@@ -1,4 +1,4 @@
-"""The errors that users meet, and the one rule for their text.
+"""The errors that users see, and the rule for their messages.
 
 A message reads `<argument> (<value>) <the rule it breaks>: <what to do>`, for instance
 `num_heads (3) must divide embed_dim (8): use 1, 2, 4 or 8, or pass head_dim`.
@@ -10,7 +10,7 @@ class ManyHeadsError(Exception):
 
 
 class ConfigError(ManyHeadsError, ValueError):
-    """A size or flag that no attention layer can have."""
+    """A size or flag that an attention layer cannot have."""
 
 
 class ShapeError(ManyHeadsError, ValueError):
@@ -26,7 +26,7 @@ class WorksheetError(ManyHeadsError, ValueError):
 
 
 class CheckpointError(ManyHeadsError, ValueError):
-    """A weights file that is damaged, incomplete or not what it says."""
+    """A weights file that is damaged, incomplete or of another kind."""
 
 
 class SubjectError(ManyHeadsError, ValueError):
@@ -42,7 +42,7 @@ class LabError(ManyHeadsError, ValueError):
 
 
 class DataError(ManyHeadsError, ValueError):
-    """Text that cannot be read, tokenised or split as asked."""
+    """Text that cannot be read, tokenised or split."""
 
 
 class PlanError(ManyHeadsError, ValueError):
@@ -50,7 +50,7 @@ class PlanError(ManyHeadsError, ValueError):
 
 
 class StudyError(ManyHeadsError, ValueError):
-    """A study that cannot go on: a damaged state, changed data, or a loss that is no number."""
+    """A study that cannot continue: a damaged state, changed data, or a loss that is not finite."""
 
 
 class LearnError(ManyHeadsError, ValueError):

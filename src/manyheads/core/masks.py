@@ -1,8 +1,8 @@
 """Every mask, and every conversion between mask conventions.
 
 Our own convention: `attn_mask` Boolean, True = may attend, or floating point, added to the scores;
-`key_padding_mask` Boolean, True = padding. Given masks combine: a key is seen only if all allow it.
-Query t of T stands at position t + (S - T) among S keys, so the last query stands at the last key.
+`key_padding_mask` Boolean, True = padding. Masks combine: a key is seen only if all allow it.
+Query t of T has position t + (S - T) among S keys, so the last query has the last position.
 """
 
 import math
@@ -93,7 +93,7 @@ def check_attn_mask(mask: Tensor, shape: tuple[int, int, int, int], dtype: torch
         raise ShapeError(
             f"attn_mask has shape {given}, expected (T, S) = {shape[2:]} or "
             f"(B, H, T, S) = {shape}: "
-            "use attn_mask[:, None] for a mask a sample, attn_mask[None] for a mask a head"
+            "use attn_mask[:, None] for a mask per sample, attn_mask[None] for a mask per head"
         )
     expected, letters = (shape[2:], "(T, S)") if mask.dim() == 2 else (shape, "(B, H, T, S)")
     if any(have not in (1, want) for have, want in zip(given, expected, strict=True)):
@@ -132,9 +132,9 @@ def _check_tensor(name: str, mask: object) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Visibility:
-    """Who may look at whom, and what is added to whose score, for one call.
+    """Which query sees which key, and what is added to which score, for one call.
 
-    Nothing of size T x S is made until `rows` is asked for it.
+    Nothing of size T x S is allocated before a call of `rows`.
     """
 
     num_queries: int
@@ -176,7 +176,7 @@ class Visibility:
     def keys_seen(self, start: int, stop: int) -> slice:
         """Keys that order lets any of the queries start to stop (exclusive) see; at least one key.
 
-        Keys outside are hidden from all of these queries; inside, `rows` says who sees what.
+        Keys outside are hidden from all of these queries; inside, `rows` tells which.
         """
         if not self.is_causal and self.window is None:
             return slice(0, self.num_keys)
@@ -248,7 +248,7 @@ def rows_without_key(allowed: Tensor) -> Tensor:
 def softmax_over_keys(
     masked_scores: Float[Tensor, "B H T S"], allowed: Tensor | None
 ) -> Float[Tensor, "B H T S"]:
-    """Take the softmax over keys; a query with no allowed key gets zeros, with finite gradients.
+    """Take the softmax over keys; a query without an allowed key gets zeros, with finite gradients.
 
     Args:
         masked_scores: (B, H, T, S), -inf where blocked.

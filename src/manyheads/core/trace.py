@@ -39,7 +39,7 @@ class AttentionTrace:
     sum(head_contributions) + b_o = output is checked when it is made.
 
     Raises:
-        ShapeError: two tensors disagree about a size, or there is no sample.
+        ShapeError: two tensors disagree about a size, or the batch is empty.
         MismatchError: the contributions do not add up to the output.
     """
 
@@ -48,9 +48,9 @@ class AttentionTrace:
     x: Float[Tensor, "B T D"]
     """The query input, (B, T, D)."""
     q: Float[Tensor, "B H T d"]
-    """Queries, (B, H, T, d), turned where the layer has rotary positions."""
+    """Queries, (B, H, T, d), rotated if the layer has rotary positions."""
     k: Float[Tensor, "B G S d"]
-    """Keys, (B, G, S, d), turned alike, cached ones first."""
+    """Keys, (B, G, S, d), rotated likewise, cached ones first."""
     v: Float[Tensor, "B G S v"]
     """Values, (B, G, S, v), cached ones first."""
     scores: Float[Tensor, "B H T S"]
@@ -62,7 +62,7 @@ class AttentionTrace:
     head_outputs: Float[Tensor, "B H T v"]
     """Weighted sums of values, (B, H, T, v)."""
     concat: Float[Tensor, "B T C"]
-    """Head outputs side by side in order, (B, T, C) with C = H * v."""
+    """Head outputs concatenated in order, (B, T, C) with C = H * v."""
     w_o: Float[Tensor, "H v D"]
     """The output projection's rows by head, (H, v, D)."""
     head_contributions: Float[Tensor, "B H T D"]
@@ -84,7 +84,7 @@ class AttentionTrace:
             )
         if not self.x.shape[0]:
             raise ShapeError(
-                f"x has shape {tuple(self.x.shape)}, no sample: give a batch of at least 1"
+                f"x has shape {tuple(self.x.shape)}, an empty batch: give at least one sample"
             )
         with torch.no_grad():
             _check_sum(self)
@@ -176,7 +176,7 @@ class AttentionTrace:
             text: the document.
 
         Raises:
-            TraceError: the text is no trace.
+            TraceError: the text is not a trace.
         """
         return _build(tensors_from_json(text, FIELDS))
 
@@ -187,7 +187,7 @@ class AttentionTrace:
             path: the file; its folder must exist.
 
         Raises:
-            TraceError: the path is a folder, or lies in none.
+            TraceError: the path is a folder, or its folder does not exist.
         """
         save_tensors(self.form, self.tensors(), Path(path))
 
@@ -199,7 +199,7 @@ class AttentionTrace:
             path: the file.
 
         Raises:
-            TraceError: the file is missing, damaged or no trace.
+            TraceError: the file is missing, damaged or not a trace.
         """
         return _build(load_tensors(Path(path), FIELDS))
 

@@ -1,6 +1,6 @@
-"""A trace's tensors on paper: to and from JSON and safetensors, without losing a bit.
+"""The tensors of a trace to and from JSON and safetensors, without losing a bit.
 
-What the names mean, and whether the numbers agree with each other, is the business of `trace.py`.
+`trace.py` knows what the names mean and checks that the numbers agree.
 """
 
 import json
@@ -67,19 +67,19 @@ def tensors_from_json(text: str, fields: Sequence[str]) -> Found:
         fields: the names to read; only b_o may be absent.
 
     Raises:
-        TraceError: the text is no trace.
+        TraceError: the text is not a trace.
     """
     try:
         document = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise TraceError(
-            f"text is no JSON ({error}): give what AttentionTrace.to_json wrote"
+            f"text is not JSON ({error}): give what AttentionTrace.to_json wrote"
         ) from error
     if not isinstance(document, dict) or document.get("kind") != _KIND:
         raise TraceError(f'text has no "kind": "{_KIND}": give what AttentionTrace.to_json wrote')
     dtypes = document.get("dtypes")
     if not isinstance(dtypes, dict):
-        raise TraceError(f"dtypes ({dtypes!r}) is no object: give each field's dtype by name")
+        raise TraceError(f"dtypes ({dtypes!r}) must be an object: give each field's dtype by name")
     tensors = {}
     for name in fields:
         if name != "b_o" or document.get(name) is not None:
@@ -96,11 +96,11 @@ def _tensor(name: str, value: object, dtype_name: object) -> Tensor:
     try:
         return torch.tensor(numbers, dtype=torch.float64).to(dtype)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise TraceError(f"{name} is missing or no array of numbers: {error}") from error
+        raise TraceError(f"{name} is missing or not an array of numbers: {error}") from error
 
 
 def save_tensors(form: str, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write a safetensors file beside its final place, then rename it.
+    """Write a safetensors file completely or not at all.
 
     Args:
         form: which form computed them.
@@ -108,12 +108,14 @@ def save_tensors(form: str, tensors: Mapping[str, Tensor], path: Path) -> None:
         path: the file; an existing one is replaced.
 
     Raises:
-        TraceError: the path is a folder, or lies in none.
+        TraceError: the path is a folder, or its folder does not exist.
     """
     if path.is_dir():
         raise TraceError(f"path ({path}) is a folder: give a file in it, such as trace.safetensors")
     if not path.parent.is_dir():
-        raise TraceError(f"path ({path}) lies in no folder that exists: make {path.parent} first")
+        raise TraceError(
+            f"path ({path}) is in a folder that does not exist: create {path.parent} first"
+        )
     whole = torch.contiguous_format  # safetensors takes neither views nor shared memory
     copies = {n: x.detach().cpu().clone(memory_format=whole) for n, x in tensors.items()}
     content = save(copies, metadata={"kind": _KIND, "form": form})
@@ -128,7 +130,7 @@ def load_tensors(path: Path, fields: Sequence[str]) -> Found:
         fields: the names to read; only b_o may be absent.
 
     Raises:
-        TraceError: the file is missing, damaged or no trace.
+        TraceError: the file is missing, damaged or not a trace.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -136,11 +138,13 @@ def load_tensors(path: Path, fields: Sequence[str]) -> Found:
             tensors = {name: file.get_tensor(name) for name in fields if name in names}
     except (OSError, SafetensorError) as error:
         raise TraceError(
-            f"path ({path}) is no readable safetensors file ({error}): "
+            f"path ({path}) is not a readable safetensors file ({error}): "
             "give what AttentionTrace.save wrote"
         ) from error
     if metadata.get("kind") != _KIND:
-        raise TraceError(f"path ({path}) holds no trace: give what AttentionTrace.save wrote")
+        raise TraceError(
+            f"path ({path}) does not hold a trace: give what AttentionTrace.save wrote"
+        )
     for name in fields:
         if name not in tensors and name != "b_o":
             raise TraceError(f"path ({path}) lacks {name}: a trace holds {', '.join(fields)}")

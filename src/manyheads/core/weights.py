@@ -15,8 +15,8 @@ class HeadWeights:
     """The weights of one attention layer, a matrix per head, used as `x @ w_q[h] + b_q[h]`.
 
     H query heads, G key/value heads, D embed_dim, K and V the widths of the key and value inputs
-    (D unless the layer says otherwise), d head_dim, v the value width. The tensors may be views of
-    a living layer's parameters, so gradients reach it.
+    (D unless the layer has others), d head_dim, v the value width. The tensors may be views of
+    a layer's parameters, so gradients reach it.
 
     Raises:
         ShapeError: two tensors disagree about a size; the message names both.

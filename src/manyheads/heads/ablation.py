@@ -1,7 +1,7 @@
 """What a language model loses without some of its heads.
 
 A head is removed before W_O: its output becomes zero, everything else stays, and nothing is trained
-again. A loss that hardly changes says that the others make up for the head here, not that the head
+again. A loss that hardly changes shows that the others compensate for the head, not that the head
 learned nothing. Windows of the validation split are meant, never of the test split.
 
 The models are such as `models.AttentionLM`: they give logits (B, V) for windows (B, T), take a
@@ -30,7 +30,7 @@ class HeadRemoval:
     loss: float
     """With all heads, nats."""
     losses: tuple[float, ...]
-    """Without head h, nats, one a head."""
+    """Without head h, nats, one per head."""
     num_windows: int
     """Targets that were averaged over."""
 

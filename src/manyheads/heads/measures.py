@@ -49,7 +49,7 @@ def mean_distance(attn_weights: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H 
 def mass_on_keys(
     attn_weights: Float[Tensor, "B H T S"], keys: Bool[Tensor, "B S"]
 ) -> Float[Tensor, "B H T"]:
-    """The share of each query's weight that lies on chosen keys, for instance on `[BOS]`.
+    """The fraction of each query's weight on chosen keys, for instance on `[BOS]`.
 
     Args:
         attn_weights: (B, H, T, S).
@@ -71,7 +71,7 @@ def mass_at_offset(
         offset: tokens back, at least 0.
 
     Returns:
-        fraction 0 to 1, (B, H, T); 0 where that key would lie before the first one.
+        fraction 0 to 1, (B, H, T); 0 where that key would be before the first one.
 
     Raises:
         ShapeError: offset is negative.
@@ -107,7 +107,7 @@ def mean_by_head(
         attn_weights: the weights it was taken of, (B, H, T, S).
 
     Returns:
-        one mean a head, (H,).
+        one mean per head, (H,).
 
     Raises:
         ShapeError: no query sees a key.
@@ -164,7 +164,7 @@ def measures_from_trace(trace: AttentionTrace) -> dict[str, Float[Tensor, " H"]]
         trace: of any form.
 
     Returns:
-        for each measure, by its name, one number a head, (H,).
+        for each measure, by its name, one number per head, (H,).
     """
     weights = trace.attn_weights
     measured = {

@@ -40,7 +40,7 @@ def heads_from_stacked_rows(
     head_dim: int | None = None,
     order: str = "qkv",
 ) -> HeadWeights:
-    """Read stacked matrices that lie as in `nn.Linear`; the result views them.
+    """Read stacked matrices arranged as in `nn.Linear`; the result views them.
 
     Args:
         stacked: qkv is R x D with R = H*d + G*d + G*v, out is D x H*v.
@@ -64,7 +64,7 @@ def heads_from_stacked_columns(
     head_dim: int | None = None,
     order: str = "qkv",
 ) -> HeadWeights:
-    """Read stacked matrices that lie as in GPT-2's Conv1D; the result views them.
+    """Read stacked matrices arranged as in GPT-2's Conv1D; the result views them.
 
     Args:
         stacked: qkv is D x R with R = H*d + G*d + G*v, out is H*v x D.
@@ -81,7 +81,7 @@ def heads_from_stacked_columns(
 
 
 def stacked_rows_from_heads(heads: HeadWeights, *, order: str = "qkv") -> JoinedWeights:
-    """Write stacked matrices that lie as in `nn.Linear`.
+    """Write stacked matrices arranged as in `nn.Linear`.
 
     Args:
         heads: one matrix per head; keys and values must read inputs of width D.
@@ -94,7 +94,7 @@ def stacked_rows_from_heads(heads: HeadWeights, *, order: str = "qkv") -> Joined
 
 
 def stacked_columns_from_heads(heads: HeadWeights, *, order: str = "qkv") -> JoinedWeights:
-    """Write stacked matrices that lie as in GPT-2's Conv1D.
+    """Write stacked matrices arranged as in GPT-2's Conv1D.
 
     Args:
         heads: one matrix per head; keys and values must read inputs of width D.
@@ -141,7 +141,7 @@ def heads_from_interleaved_rows(
     num_kv_heads: int | None = None,
     head_dim: int | None = None,
 ) -> HeadWeights:
-    """Read interleaved matrices that lie as in `nn.Linear`.
+    """Read interleaved matrices arranged as in `nn.Linear`.
 
     The result views the input, but copies queries where a group has several.
 
@@ -161,7 +161,7 @@ def heads_from_interleaved_rows(
 
 
 def interleaved_rows_from_heads(heads: HeadWeights) -> JoinedWeights:
-    """Write interleaved matrices that lie as in `nn.Linear`, one group after another.
+    """Write interleaved matrices arranged as in `nn.Linear`, one group after another.
 
     Args:
         heads: one matrix per head; keys and values must read inputs of width D.
@@ -187,7 +187,7 @@ def _join_interleaved(blocks: dict[str, Tensor], sizes: HeadSizes) -> Tensor:
 def heads_from_separate_rows(
     separate: SeparateWeights, *, num_heads: int, num_kv_heads: int | None = None
 ) -> HeadWeights:
-    """Read separate matrices that lie as in `nn.Linear`; the result views them.
+    """Read separate matrices arranged as in `nn.Linear`; the result views them.
 
     Args:
         separate: q is H*d x D, k is G*d x K, v is G*v x V, o is D x H*v.
@@ -203,7 +203,7 @@ def heads_from_separate_rows(
 def heads_from_separate_columns(
     separate: SeparateWeights, *, num_heads: int, num_kv_heads: int | None = None
 ) -> HeadWeights:
-    """Read separate matrices that lie as (in, out); the result views them.
+    """Read separate matrices arranged as (in, out); the result views them.
 
     Args:
         separate: q is D x H*d, k is K x G*d, v is V x G*v, o is H*v x D.
@@ -217,12 +217,12 @@ def heads_from_separate_columns(
 
 
 def separate_rows_from_heads(heads: HeadWeights) -> SeparateWeights:
-    """Write separate matrices that lie as in `nn.Linear`; a missing bias stays missing."""
+    """Write separate matrices arranged as in `nn.Linear`; a missing bias stays missing."""
     return _write_separate(heads, "rows")
 
 
 def separate_columns_from_heads(heads: HeadWeights) -> SeparateWeights:
-    """Write separate matrices that lie as (in, out); a missing bias stays missing."""
+    """Write separate matrices arranged as (in, out); a missing bias stays missing."""
     return _write_separate(heads, "columns")
 
 

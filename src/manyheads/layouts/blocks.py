@@ -30,7 +30,7 @@ class ForeignWeights:
         return self.names.get(part, part)
 
     def matrix(self, part: str, orientation: Orientation) -> Tensor:
-        """The matrix of a field turned to (out, in), a view.
+        """The matrix of a field transposed to (out, in), a view.
 
         Raises:
             LayoutError: it has not two axes, or is not floating point.
@@ -48,16 +48,16 @@ class ForeignWeights:
     def check_matrix(
         self, part: str, orientation: Orientation, expected: tuple[int, int], why: str
     ) -> Tensor:
-        """The matrix of a field turned to (out, in), which must have the expected size.
+        """The matrix of a field transposed to (out, in), which must have the expected size.
 
         Args:
             part: name of the field.
-            orientation: how it lies.
+            orientation: its orientation.
             expected: out and in.
             why: where the expected size comes from, for the error.
 
         Raises:
-            LayoutError: it has another size; the message gives shapes as the matrix lies.
+            LayoutError: it has another size; the message gives shapes as they were given.
         """
         matrix = self.matrix(part, orientation)
         if tuple(matrix.shape) != expected:
@@ -248,7 +248,7 @@ def heads_from_joined(
     Args:
         joined: one matrix for queries, keys and values, one for the output.
         cut: takes the rows of the joined matrix, or its bias, apart into blocks.
-        orientation: how the matrices lie.
+        orientation: of the matrices.
         counts: H and G.
         head_dim: d; the value width unless given.
 
@@ -288,7 +288,7 @@ def joined_from_heads(heads: HeadWeights, join: Join, orientation: Orientation) 
     Args:
         heads: one matrix per head.
         join: puts blocks of rows, or of bias numbers, into one tensor.
-        orientation: how the matrices shall lie.
+        orientation: of the matrices to write.
 
     Raises:
         LayoutError: one matrix cannot hold the three projections.

@@ -41,11 +41,11 @@ class StateLayout:
     name: str
     """What users call it."""
     arrangement: Arrangement
-    """How the matrices lie."""
+    """How the matrices are arranged."""
     names: Mapping[str, str]
     """Name in the state dict by field of JoinedWeights or SeparateWeights."""
     buffers: tuple[str, ...] = ()
-    """Names that hold no weights, such as a stored causal mask; they are passed over."""
+    """Names that hold no weights, such as a stored causal mask; they are ignored."""
     biases: BiasRule = "all or none"
     """Which biases its modules have."""
     has_groups: bool = False

@@ -1,7 +1,7 @@
 """Whole `nn.MultiheadAttention` modules to and from our layer, bit for bit.
 
-Both keep parameters of the same names and shapes, so that converting copies them and settles the
-rest: what one side cannot express is refused. Remember that Boolean masks mean the opposite there.
+Both have parameters of the same names and shapes, so converting copies them. What the other side
+cannot represent raises an error. Boolean masks mean the opposite there.
 """
 
 import math
@@ -128,7 +128,7 @@ def _check_shapes(given: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -
         if tensor.shape != expected[name].shape:
             raise LayoutError(
                 f"{name} has shape {tuple(tensor.shape)}, expected {tuple(expected[name].shape)} "
-                "by the sizes of the module: build the module anew with the sizes of its parameters"
+                "by the sizes of the module: build it again with the sizes of its parameters"
             )
 
 
