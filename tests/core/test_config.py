@@ -132,7 +132,7 @@ def test_config_and_layer_refuse(change: dict[str, Any], words: str) -> None:
         (mh.Rotary, {"base": 0.0}, r"base \(0.0\) must be positive: use 10000.0"),
         (mh.Rotary, {"base": -1.0}, r"base \(-1.0\) must be positive"),
         (mh.Rotary, {"base": NAN}, r"base \(nan\) must be a finite number"),
-        (mh.Rotary, {"style": "whole"}, r"style \('whole'\) is not a rotary pairing: use \"half\" or"),
+        (mh.Rotary, {"style": "whole"}, r"style \('whole'\) is not a rotary pairing: use \"half\""),
         (mh.Rotary, {"dim": 3}, r"dim \(3\) must be even, channels are rotated in pairs: use 2"),
         (mh.Rotary, {"dim": 0}, r"dim \(0\) must be at least 2"),
         (mh.LinearBias, {"slopes": (1.0, INF)}, r"slopes \(inf\) must be a finite number"),

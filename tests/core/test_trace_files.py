@@ -192,7 +192,8 @@ def test_a_path_that_can_hold_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=rf"^path \({tmp_path}\) is a folder: give a file in it"):
         trace.save(tmp_path)
     with pytest.raises(
-        TraceError, match=rf"^path \({missing}\) lies in no .*: make {tmp_path}/none"
+        TraceError,
+        match=rf"^path \({missing}\) is in a folder that does not .*: create {tmp_path}/none",
     ):
         trace.save(missing)
     assert list(tmp_path.iterdir()) == []
