@@ -3,8 +3,8 @@
 #
 # The sentences of the worksheet `river-and-cheque` go through two heads of attention at
 # the same time. Every step is one line of plain PyTorch with the head axis written out,
-# and every result is held against an engine that shares no code with it: fractions, and
-# 50 digits where an exponential ends them.
+# and every result is compared with an engine that shares no code with it: it computes with
+# fractions, and with 50 digits after an exponential.
 #
 # About 10 seconds; nothing is downloaded.
 
@@ -24,9 +24,9 @@ for sentence in sheet.sequences:
     print(f"{sentence.name:7}", *sentence.tokens, f"-> {sentence.target}")
 
 # %% [markdown]
-# ## What is given
+# ## The given numbers
 #
-# The worksheet's numbers are exact. They become double precision once, here.
+# The numbers of the worksheet are exact. Here they are converted to double precision.
 
 
 # %%
@@ -46,8 +46,8 @@ assert embedding.shape == (20, 4) and positions.shape == (10, 4)
 assert w_q.shape == w_k.shape == w_v.shape == (2, 4, 2) and w_o.shape == (4, 4)
 
 # %% [markdown]
-# The answers to compare with, solved exactly for each sentence. `stacked` puts the two
-# sentences side by side as a batch.
+# The expected results, computed exactly for each sentence. `stacked` joins the two sentences
+# to a batch.
 
 # %%
 solutions = [sheet.solve(sentence.name, exact=True) for sentence in sheet.sequences]
@@ -66,8 +66,8 @@ def agree(ours, name):
 # %% [markdown]
 # ## Tokens become rows
 #
-# Each token is a number, each number picks a row of four features, and the row of its
-# position is added. Both sentences lie in one batch: `[2, 10]` becomes `[2, 10, 4]`.
+# Each token is a number that selects a row of four features; the row of its position is
+# added. Both sentences form one batch: `[2, 10]` becomes `[2, 10, 4]`.
 
 # %%
 ids = torch.tensor(
@@ -81,9 +81,9 @@ agree(x, "x")
 # %% [markdown]
 # ## Every head reads the full row
 #
-# `x[:, None]` gives the batch a head axis, so that each row of four meets each head's
-# own `4 x 2` matrix: `[2, 10, 4]` becomes `[2, 2, 10, 2]`, batch, head, token, feature.
-# No head gets a slice of the input; the slices are in the *result*.
+# `x[:, None]` adds a head axis to the batch, so that each row of four is multiplied by each
+# head's own `4 x 2` matrix: `[2, 10, 4]` becomes `[2, 2, 10, 2]`, batch, head, token, feature.
+# No head gets a slice of the input; only the *result* is split.
 
 # %%
 q = x[:, None] @ w_q
@@ -95,8 +95,8 @@ for name, ours in (("q", q), ("k", k), ("v", v)):
     agree(ours, name)
 
 # %% [markdown]
-# Real code keeps all heads in one wide matrix and cuts the product. That is the same
-# numbers, if the cut comes before the swap of axes.
+# Production code stores all heads in one wide matrix and splits the product. The numbers are
+# the same if you split before you swap the axes.
 
 # %%
 wide = torch.cat(list(w_q), dim=1)  # (D, H * d): head 1's columns, then head 2's
@@ -109,8 +109,8 @@ assert mixed.shape == q.shape and not torch.allclose(mixed, q)
 # %% [markdown]
 # ## Scores
 #
-# Each query meets each key of its own head: `[2, 2, 10, 10]`. The scale is one over the
-# root of the head's width, which is 2, and not of the model's width, which is 4.
+# Each query is multiplied by each key of its head: `[2, 2, 10, 10]`. The scale is one over
+# the square root of the head width, 2, and not of the model width, 4.
 
 # %%
 scores = q @ k.transpose(-2, -1) / math.sqrt(2)
@@ -121,8 +121,8 @@ agree(scores, "scores")
 # %% [markdown]
 # ## The mask, then the softmax
 #
-# A token sees itself and what stands before it. Later places get minus infinity, whose
-# exponential is zero, so the softmax over the last axis shares 1 among what is left.
+# A token sees itself and earlier tokens. Later positions get minus infinity, whose
+# exponential is zero, so the softmax over the last axis distributes 1 over the others.
 
 # %%
 allowed = torch.ones(10, 10, dtype=torch.bool).tril()  # True = may be seen
@@ -134,9 +134,9 @@ torch.testing.assert_close(weights.sum(dim=-1), torch.ones(2, 2, 10).double())
 assert not weights[..., ~allowed].any()
 
 # %% [markdown]
-# Four pictures: two sentences across, two heads down. Both heads have read the same
-# rows. Look at the last receiver, the final *the*: one head looks for the setting, the
-# other for the person.
+# Four images: one column per sentence, one row per head. Both heads read the same rows. Look
+# at the last receiver, the final *the*: one head attends to the setting, the other to the
+# person.
 
 # %%
 figure, axes = plt.subplots(2, 2, figsize=(9, 8.6), layout="constrained")
@@ -165,10 +165,10 @@ for b, sentence in enumerate(sheet.sequences):
         )
 
 # %% [markdown]
-# ## Messages, joined and mixed
+# ## Messages, concatenation and output projection
 #
-# Each head's message is a weighted sum of its own values. The messages are laid side by
-# side, head 1 first, and `W_O` mixes them into one row: back to `[2, 10, 4]`.
+# The message of each head is a weighted sum of its values. The messages are concatenated,
+# head 1 first, and `W_O` projects them to one row: `[2, 10, 4]` again.
 
 # %%
 messages = weights @ v  # (B, H, T, d)
@@ -180,8 +180,8 @@ agree(concat, "concat")
 agree(output, "output")
 
 # %% [markdown]
-# Joining and mixing is a sum over heads in disguise: head h owns two rows of `W_O`, and
-# what it adds to the output can be read off alone.
+# Concatenation and projection together are a sum over heads: two rows of `W_O` belong to
+# head h, and they give the contribution of this head to the output.
 
 # %%
 contributions = messages @ w_o.view(2, 2, 4)  # (H, d, D), one block of rows a head
@@ -192,9 +192,9 @@ torch.testing.assert_close(contributions.sum(dim=1), output)
 # %% [markdown]
 # ## From rows to logits
 #
-# The output is added to the row that came in, a small network looks at each row by
-# itself, and the last row of each sentence bids for the next word: 20 words, two
-# sentences, 40 logits.
+# The output is added to the input row, and a small network processes each row separately.
+# The last row of each sentence gives the logits of the next word: 20 words, two sentences,
+# 40 logits.
 
 # %%
 network = sheet.prediction
@@ -217,8 +217,8 @@ for b, sentence in enumerate(sheet.sequences):
 agree(logits.softmax(dim=-1), "probabilities")
 
 # %% [markdown]
-# Both sentences end in the same four words, and the last rows that come in are equal to
-# the last digit. What differs in the prediction was brought there by attention.
+# Both sentences end with the same four words, and their last four input rows are exactly
+# equal. So the difference between the predictions comes from attention.
 
 # %%
 assert torch.equal(ids[0, -4:], ids[1, -4:]) and torch.equal(x[0, -4:], x[1, -4:])
@@ -227,8 +227,8 @@ assert not torch.allclose(output[0, -1], output[1, -1])
 # %% [markdown]
 # ## The same as a layer
 #
-# A layer with these weights does all steps at once, and its trace keeps every one of
-# them under the names used above.
+# A layer with these weights performs all steps, and its trace keeps the result of each step
+# under the names used above.
 
 # %%
 from manyheads.worksheets.tensors import layer_from_sheet
@@ -252,9 +252,9 @@ trace
 # %% [markdown]
 # ## PyTorch's own layer with the same weights
 #
-# `to_torch` copies the parameters. Two habits differ: PyTorch averages the weights over
-# the heads unless told otherwise, and in its Boolean `attn_mask` **True means blocked**,
-# the opposite of ours.
+# `to_torch` copies the parameters. Two conventions differ: by default, PyTorch averages the
+# weights over the heads, and in its Boolean `attn_mask` **True means blocked**, the opposite
+# of this package.
 
 # %%
 theirs = mh.to_torch(layer)
@@ -267,8 +267,8 @@ agree(their_output.detach(), "output")
 agree(their_weights.detach(), "attn_weights")
 
 # %% [markdown]
-# The mask handed over the wrong way round raises no error. Each token then sees only
-# what comes *after* it, and the last one sees nothing at all.
+# A mask with the wrong convention raises no error. Each token then sees only the tokens
+# *after* it, and the last one sees none.
 
 # %%
 turned, _ = theirs(x, x, x, attn_mask=allowed)
@@ -280,9 +280,9 @@ print("last row with the mask turned round:", turned[0, -1].tolist())
 # %% [markdown]
 # ## One loss
 #
-# The same numbers as a model whose parameters can learn: embedding, positions,
+# The same numbers as a model with trainable parameters: embedding, positions,
 # attention, residual, network. The loss is the mean of minus the logarithm of the
-# probability that each target word gets, and the exact answers know it already.
+# probability of each target word. The exact results contain it too.
 
 
 # %%
@@ -316,10 +316,10 @@ assert abs(loss.item() - expected) < 1e-12
 print(f"loss {loss.item():.4f} nats")
 
 # %% [markdown]
-# ## One step
+# ## One training step
 #
-# Backwards from the loss, every parameter gets a gradient that is finite, and none is
-# left out. One step against it, and the loss is lower.
+# The backward pass gives every parameter a finite gradient. After one step against the
+# gradient, the loss is lower.
 
 # %%
 loss.backward()
@@ -338,10 +338,10 @@ assert stepped < loss
 print(f"loss {loss.item():.4f} -> {stepped.item():.4f} nats")
 
 # %% [markdown]
-# ## Generation, with a context that is cut
+# ## Generation with a truncated context
 #
-# To let it speak in sentences, the model learns both by heart: every next word, not
-# only the last.
+# To generate whole sentences, the model first memorises both: it is trained on every next
+# word, not only on the last.
 
 # %%
 next_ids = torch.cat((ids[:, 1:], targets[:, None]), dim=1)
@@ -355,8 +355,8 @@ print(f"loss of all {next_ids.numel()} next words: {loss.item():.4f} nats")
 assert torch.equal(model(ids).argmax(dim=-1), next_ids)
 
 # %% [markdown]
-# The model has ten rows of positions, so it can read ten tokens. When the text is
-# longer, only the last ten are given to it.
+# The model has ten position rows, so it can read ten tokens. If the text is longer, it gets
+# only the last ten.
 
 
 # %%
@@ -377,11 +377,11 @@ for sentence in sheet.sequences:
     assert told[:11] == said and len(told) == 14
 
 # %% [markdown]
-# Behind the bar the window has moved on: the model then reads a sentence without its
-# beginning, at positions where it never stood, and what it says is no longer learned.
+# After the bar, the window has moved: the model reads a sentence without its beginning, at
+# positions that it was not trained on, so its output is no longer memorised.
 #
-# Two things can be checked of the cut itself. Without it the model has no row for the
-# eleventh token. With it, a word that has left the window has no say any more.
+# You can check two properties of the truncation. Without it, the model has no row for the
+# eleventh token. With it, a word outside the window has no effect.
 
 # %%
 long = torch.cat((ids, targets[:, None]), dim=1)  # eleven tokens

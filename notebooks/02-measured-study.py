@@ -2,9 +2,8 @@
 # # The measured study
 #
 # Three small language models were trained on the same stories: one without
-# attention, one with one head, one with four. You load the trained models, look
-# into the four heads, take heads away, and then work the study's results out again
-# from its runs.
+# attention, one with one head, one with four. You load the trained models, look at
+# the four heads, remove heads, and then recompute the results of the study from its runs.
 #
 # About 10 seconds; nothing is downloaded.
 
@@ -36,8 +35,8 @@ torch.set_num_threads(1)
 # %% [markdown]
 # ## 1 The trained models
 #
-# Three files of weights come with the package. Each is hashed here, and the hash must
-# be the one in the list of models. So must the number of learned numbers.
+# The package contains three weight files. The hash of each file and its number of parameters
+# must equal those in the list of models.
 
 # %%
 index = json.loads((DATA / "models.json").read_text())
@@ -54,8 +53,7 @@ for name, (model, _, facts) in shipped.items():
     )
 
 # %% [markdown]
-# A check that cannot fail is worth nothing. So one bit of a copy is turned over, and
-# the copy is refused.
+# A check must be able to fail. So one bit of a copy is flipped, and the copy is refused.
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -73,8 +71,8 @@ assert "four-heads.safetensors" in refused, "a changed file was used"
 print(refused)
 
 # %% [markdown]
-# One head and four heads cost the same. The parts are counted on paper: rows for words
-# and positions, four square matrices, two layers with biases.
+# One head and four heads have the same number of parameters: rows for words and positions,
+# four square matrices, two layers with biases.
 
 # %%
 V, T, D, hidden = 4000, 64, 64, 256
@@ -93,7 +91,7 @@ print(f"attention {attention:,} of {by_hand:,}; the model without it {joined_row
 # %% [markdown]
 # ## 2 Where the heads look
 #
-# A sentence, cut into the words that the models know. The last word asks.
+# A sentence, split into words of the models' vocabulary. The last word is the query.
 
 # %%
 tokenizer = WordTokenizer.from_json(shipped["four-heads"].tokenizer_json)
@@ -113,7 +111,7 @@ assert UNK not in ids, "a word is unknown to the models"
 print(len(words), "words:", " ".join(words))
 
 # %% [markdown]
-# The weights of the last word, a row a head. Every row sums to 1.
+# The weights of the last word, one row per head. Every row sums to 1.
 
 # %%
 with torch.no_grad():
@@ -130,9 +128,8 @@ figure.colorbar(image, ax=axes)
 plt.show()
 
 # %% [markdown]
-# The model takes a short cut, since only the last word asks. The same layer gives a
-# full trace, and written out one head, one query and one key at a time it is the judge.
-# All three agree.
+# The model computes only the last query. The same layer gives a full trace, and the loop form
+# (one head, one query and one key at a time) is the reference. All three agree.
 
 # %%
 rows = four.rows(ids)  # word plus position, (1, T, D)
@@ -149,8 +146,8 @@ largest = (trace.attn_weights[:, :, -1] - weights).abs().max()
 print(f"largest difference between trace and short cut: {largest:.1e}")
 
 # %% [markdown]
-# Which words does each head take most from? Percent of the head's weight; words that
-# stand there twice are added up.
+# Which words get the most weight of each head? In percent of the head's weight; repeated words
+# are added up.
 
 
 # %%
@@ -171,11 +168,10 @@ top_words = [strongest(weights[0, h], 1)[0][0] for h in range(4)]
 assert len(set(top_words)) > 1, "all heads look at the same word"
 
 # %% [markdown]
-# ## 3 What comes next, with heads off
+# ## 3 The next word without some heads
 #
-# Head off: its message becomes zero before W_O. Nothing is trained again. First a check
-# that this is what happens: the remaining heads' contributions, taken from the trace,
-# give the same prediction.
+# To remove a head, its message is set to zero before W_O. The model is not retrained. First a
+# check: the contributions of the other heads, taken from the trace, give the same prediction.
 
 # %%
 contributions = trace.head_contributions[0, :, -1]  # (H, D)
@@ -190,8 +186,8 @@ with torch.no_grad():
 print("size of each message:", contributions.norm(dim=1).numpy().round(2))
 
 # %% [markdown]
-# Another intervention keeps the message but takes the choice away: with a query of zero
-# all scores are zero, and the head looks at every word alike.
+# Another intervention keeps the message but makes the weights uniform: with a query of zero
+# all scores are zero, and every word gets the same weight.
 
 
 # %%
@@ -254,8 +250,8 @@ assert max(chance["mlp"], chance["one-head"]) < chance["all heads"] / 5
 assert max(chance, key=chance.get) != "all heads", "some head is in the way of the name"
 
 # %% [markdown]
-# In this sentence the first head fetches the name. Is that its job? The same sentence
-# with other names says how far the story goes.
+# In this sentence, the first head delivers the name. Is that its role? Test the same sentence
+# with other names.
 
 # %%
 boys, girls = (
@@ -283,9 +279,9 @@ print(f"without head 1 it is less probable {falls} times")
 assert 0 < first < len(boys + girls), "no rule without exceptions here"
 
 # %% [markdown]
-# So it is a tendency of one trained model, and the sentence was picked because it shows
-# it well. Nor is it a job of *number 1*: put the heads in another order, each with its
-# rows of W_O, and the model is the same.
+# So it is a tendency of one trained model, and the sentence was chosen because it shows it
+# well. It is also not a role of *index 1*: if you reorder the heads, each with its rows of
+# W_O, the model computes the same function.
 
 # %%
 order = [2, 0, 3, 1]
@@ -304,8 +300,8 @@ print("head 1 is now head", order.index(0) + 1, "and every prediction is as befo
 # %% [markdown]
 # ## 4 The loss, with and without heads
 #
-# The study's stories are not part of the package. A small grammar tells others, which no
-# model has seen. The loss is the mean over all words to be predicted, in nats.
+# The stories of the study are not part of the package. A small grammar generates other stories,
+# which no model has seen. The loss is the mean over all predicted words, in nats.
 
 # %%
 stories = generate_stories(60, seed=0)
@@ -333,8 +329,8 @@ print(
 assert losses["four-heads"] < losses["one-head"] < losses["mlp"] < math.log(V)
 
 # %% [markdown]
-# The order is that of the study. The losses are not the study's: these stories are of
-# another kind, and more of their words are unknown. Now without each head in turn.
+# The order of the models is that of the study. The losses differ: these stories are of another
+# kind, and more of their words are unknown. Next, the loss without each head.
 
 # %%
 removal = remove_each(four, windows, targets)
@@ -350,13 +346,13 @@ assert none_left > sum(changes.values()) + 0.05
 assert max(changes.values()) > 0.1 and min(changes.values()) < 0
 
 # %% [markdown]
-# One head carries most, and without some heads these stories are predicted a little
-# better. The removals do not add up: heads replace and disturb one another. A head whose
-# removal costs little has not learned little.
+# One head matters most, and without some heads the loss on these stories is slightly lower.
+# The effects do not add up: heads can replace or disturb each other. A head whose removal
+# costs little may still have learned much.
 #
-# ## 5 Three seeds
+# ## 5 Three random seeds
 #
-# What was measured stands in the study's results: every model from every seed.
+# The results of the study contain every model with every random seed.
 
 # %%
 results = shipped_results("three-models")
@@ -365,7 +361,7 @@ assert shipped["four-heads"].facts["plan_sha256"] == results.content["plan_sha25
 results
 
 # %% [markdown]
-# Means and standard deviations, worked out again from the runs. The deviation divides by
+# Means and standard deviations, recomputed from the runs. The standard deviation divides by
 # the number of seeds minus one.
 
 # %%
@@ -410,9 +406,9 @@ for pair in pairs:
     )
 
 # %% [markdown]
-# Pairing helps where the runs of one seed go up and down together. Do they? Give every
-# run a partner of another seed: the mean difference stays, the interval changes, and one
-# of the wrong pairings has the narrowest. Of three seeds even the width is uncertain.
+# Pairing helps if the runs of one seed vary together. Do they? Pair every run with a run of
+# another seed: the mean difference stays, the interval changes, and one of the wrong pairings
+# has the narrowest interval. With three seeds, even the width is uncertain.
 
 # %%
 one, other = tests["four-heads"], tests["one-head"]
@@ -435,8 +431,8 @@ assert len(seeds) == 3 and int(np.argmin(widths)) != 0
 # %% [markdown]
 # ## 6 The page's study view
 #
-# The same numbers as in the page (`#study`): each run's test loss with the mean, and each
-# difference, a dot a seed, with its bootstrap interval (thick) and its t interval (thin).
+# The same numbers as on the page (`#study`): the test loss of each run with the mean, and each
+# difference, one dot per seed, with its bootstrap interval (thick) and its t interval (thin).
 
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3), layout="constrained")
@@ -462,7 +458,7 @@ for axes in (left, right):
 plt.show()
 
 # %% [markdown]
-# Validation loss by step. The ring is the step whose weights were kept: the lowest.
+# Validation loss by step. The ring marks the step with the lowest loss, whose weights were kept.
 
 # %%
 figure, panels = plt.subplots(
@@ -487,8 +483,8 @@ plt.show()
 # %% [markdown]
 # ## 7 What the numbers do not show
 #
-# How far can so few seeds be trusted? Draw three differences around a known mean, many
-# times over, and count how often each interval holds it.
+# How reliable are so few seeds? Draw three differences around a known mean, many times, and
+# count how often each interval contains it.
 
 # %%
 n, repeats = len(seeds), 200_000
@@ -505,9 +501,9 @@ assert abs(held_by_extremes - (1 - 2.0 ** (1 - n))) < 0.005
 assert abs(one_sign - 2.0 ** (1 - n)) < 0.005
 
 # %% [markdown]
-# A bootstrap interval of three numbers never leaves the smallest and the largest of them,
-# so it cannot hold the mean as often as it says. The t interval does, if differences are
-# normally distributed. The study says so itself, with its other limits:
+# A bootstrap interval of three numbers is always between the smallest and the largest of them,
+# so it contains the mean less often than its level. The t interval reaches its level if the
+# differences are normally distributed. The study lists this among its limits:
 
 # %%
 for text in shown["limits"]:
@@ -517,9 +513,8 @@ assert any(f"{len(seeds)} seeds" in text for text in shown["limits"])
 assert all("bootstrap" in pair["note"] for pair in results.paired)
 
 # %% [markdown]
-# Another recipe, kept apart from this one, trained the same models on the same stories.
-# Its losses are others, and the order is the same. Still it is one kind of text, and one
-# size of model.
+# A separate study trained the same models on the same stories with another recipe. Its losses
+# differ, but the order is the same. Both use one kind of text and one model size.
 
 # %%
 recipe = shipped_results("own-recipe")

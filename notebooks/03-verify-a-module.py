@@ -1,9 +1,8 @@
 # %% [markdown]
-# # Verify a module, and find the faults planted in it
+# # Verify a module and find its faults
 #
-# An attention module is written, judged sound, then spoiled in one place at a time.
-# Shapes stay right and the loss still falls. `mh.check` names each mistake by the
-# numbers it leaves.
+# You write an attention module, verify it, and then add one mistake at a time. The shapes stay
+# right and the loss still decreases. `mh.check` identifies each mistake from the numbers.
 #
 # About 20 seconds; nothing is downloaded.
 
@@ -25,10 +24,10 @@ from manyheads.verify import assert_sound
 D, H = 12, 3  # model width, heads; a head is 4 wide
 
 # %% [markdown]
-# ## A module of our own
+# ## A module to check
 #
-# Each step of attention has a method, so that one step can be spoiled and the others
-# left alone. Its mask is Boolean, and True means *may be seen*.
+# Each step of attention is a method, so that a subclass can change one step. The mask is
+# Boolean, and True means *may attend*.
 
 
 # %%
@@ -66,8 +65,8 @@ class Attention(nn.Module):
 
 
 # %% [markdown]
-# What we declare of it: its sizes, its scale, and how its mask is to be read. The rest,
-# such as where the weights are, `check` finds out and reports.
+# We declare its sizes, its scale, and the convention of its mask. `check` infers and reports
+# the rest, such as the names of the weights.
 
 # %%
 declared = {
@@ -91,8 +90,8 @@ report
 # %% [markdown]
 # ## Mistakes, one at a time
 #
-# Each class changes one step. None is far-fetched: the project's museum of faults,
-# `docs/museum.md`, has all seven kinds and many more.
+# Each class changes one step. All seven are common mistakes: the museum of faults,
+# `docs/museum.md`, has them and many more.
 
 
 # %%
@@ -146,10 +145,10 @@ planted = {
 }
 
 # %% [markdown]
-# ## The usual tests see nothing
+# ## The usual tests find nothing
 #
 # The output has the right shape, it is finite, and every parameter gets a gradient, with a
-# mask that hides one key from each token. That holds for every spoiled module here.
+# mask that blocks one key for each token. This holds for every faulty module here.
 
 # %%
 x = torch.randn(2, 7, D, generator=torch.Generator().manual_seed(1))
@@ -168,9 +167,9 @@ for kind in planted:
 print(len(planted), "spoiled modules pass")
 
 # %% [markdown]
-# Nor does training tell. The task is to say the mean of all rows; a loss of 1 is what
-# saying zero gives. Two of the spoiled modules learn it as well as the sound one, and the
-# one that merges by view halves its loss, as a hard task would look.
+# Training does not show the faults either. The task is to output the mean of all rows; an
+# output of zero has a loss of 1. Two of the faulty modules learn it as well as the correct
+# one. The one that merges by view halves its loss, as it could on a hard task.
 
 
 # %%
@@ -198,8 +197,8 @@ for kind in (Attention, ModelWidth, OverQueries, MergeByView):
 # %% [markdown]
 # ## The verdicts
 #
-# The first finding is the most likely fault. It rests on numbers: the output equals,
-# digit for digit, what this one mistake gives.
+# The first finding is the most likely fault. The evidence is numeric: the output equals,
+# within rounding, the output of attention with exactly this mistake.
 
 # %%
 reports = {kind: judge(kind) for kind in planted}
@@ -211,18 +210,18 @@ for kind, fault in planted.items():
     print(f"{kind.__name__}: {first.fault}\n  {first.says}\n  fix: {first.fix}")
 
 # %% [markdown]
-# A whole report, of the softmax over the wrong axis, with a picture of which inputs
-# reached which outputs.
+# A whole report, for the softmax over the wrong axis, with an image of which inputs affect
+# which outputs.
 
 # %%
 reports[OverQueries]
 
 # %% [markdown]
-# ## What it rests on, seen by hand
+# ## The evidence, by hand
 #
-# Change one input row and see which output rows move. Under a causal mask nothing may
-# move right of the diagonal: there a token would reach back in time. The turned mask
-# leaves its last output row with nothing to see, and that row is no number at all.
+# Change one input row and see which output rows change. Under a causal mask, nothing may
+# change right of the diagonal: there, a later token would affect an earlier output. The
+# inverted mask blocks all keys of the last row, so that row is NaN.
 
 
 # %%
@@ -258,10 +257,10 @@ assert not reach(Attention)[later].any()
 assert reach(MergeByView)[later].any() and reach(TurnedMask)[later].any()
 
 # %% [markdown]
-# ## What counts as a fault depends on what is declared
+# ## A fault is a difference from the declaration
 #
-# Another scale is legal. Without a declared scale, the same module is sound, and the
-# report has a note that names the unusual number. Declared, it is a fault.
+# Another scale is allowed. Without a declared scale, the same module is sound, and the report
+# has a note about the unusual number. If the scale is declared, it is a fault.
 
 # %%
 torch.manual_seed(0)
@@ -274,9 +273,9 @@ assert [note.severity for note in notes] == ["note"]
 print(notes[0].says)
 
 # %% [markdown]
-# ## Repair
+# ## Fix the module
 #
-# The remedy in the report goes into the code, and the verdict changes.
+# Apply the fix from the report, and the verdict changes.
 
 # %%
 print(reports[MergeByView].findings[0].fix)

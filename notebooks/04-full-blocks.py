@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Full blocks: norm, feed-forward, depth, cost and cache
 #
-# Attention alone is not yet a transformer. Here a whole block is put together from its
-# parts, blocks are stacked, every parameter and every product is counted, and a cache of
-# keys and values is shown to change the cost and not the answer.
+# Attention alone is not a transformer. Here you build a whole block from its parts, stack
+# blocks, and count every parameter and every multiplication. Then you see that a cache of keys
+# and values changes the cost but not the result.
 #
 # About 10 seconds; nothing is downloaded.
 
@@ -37,8 +37,8 @@ def randn(*sizes):
 # %% [markdown]
 # ## 1 Normalisation
 #
-# A layer norm takes each row alone: subtract its mean, divide by its standard deviation.
-# Then comes a learned gain and bias, which begin as 1 and 0. By hand, and by PyTorch:
+# A layer norm processes each row separately: subtract the mean, divide by the standard
+# deviation. A learned gain and bias follow, initially 1 and 0. By hand, and with PyTorch:
 
 # %%
 B, T, D, H = 2, 7, 12, 3
@@ -53,8 +53,8 @@ print("a row before:", x[0, 0, :4].numpy().round(2), "...")
 print("and after:   ", norm(x)[0, 0, :4].detach().numpy().round(2), "...")
 
 # %% [markdown]
-# So how large a row is, and what is added to all its numbers, is forgotten. Scores in the
-# layer behind it cannot grow merely because the rows do.
+# So the result does not depend on the size of a row, or on a number added to the whole row.
+# Scores in the next layer cannot grow just because the rows do.
 
 # %%
 torch.testing.assert_close(norm(100 * x + 7), norm(x), atol=1e-5, rtol=0)
@@ -72,7 +72,7 @@ assert math.isclose(normed[0], normed[1], rel_tol=1e-4)
 # %% [markdown]
 # ## 2 Feed-forward
 #
-# Two linear maps with a bend between them, for every position alone. By hand:
+# Two linear maps with a nonlinearity between them, for each position separately. By hand:
 
 # %%
 block = Block(D, H, hidden=4 * D).double()
@@ -91,8 +91,8 @@ torch.testing.assert_close(net(x), by_hand)
 print("widths:", D, "to", wide.shape[-1], "to", by_hand.shape[-1])
 
 # %% [markdown]
-# Who sees whom? Change one row and look which rows of the answer change. The net changes
-# that one. Causal attention changes it and the later ones.
+# Which rows depend on which? Change one input row and see which output rows change. With the
+# feed-forward net, only that row changes. With causal attention, later rows change too.
 
 
 # %%
@@ -115,8 +115,8 @@ assert by_attention == list(range(place + 1, T + 1))
 # %% [markdown]
 # ## 3 A block
 #
-# Pre-norm: each part reads a normalised copy of the stream, and its answer is **added** to
-# the stream itself. Two lines make a block.
+# Pre-norm: each part reads a normalised copy of the residual stream, and its output is
+# **added** to the stream. A block has two lines.
 
 # %%
 attention = block.attention
@@ -136,8 +136,8 @@ print(f"largest difference between pre-norm and post-norm: {gap:.2f}")
 # %% [markdown]
 # ## 4 Depth
 #
-# Since everything is added, the stream behind the last block is the sum of the embedding
-# and all messages, two from each block. They are caught on their way and added up.
+# Because everything is added, the stream after the last block is the sum of the embedding and
+# all messages, two per block. Hooks record them, and their sum is compared.
 
 # %%
 config = GPTConfig(vocab_size=50, context=16, width=D, num_layers=5, num_heads=H)
@@ -162,9 +162,8 @@ print(f"{len(added)} messages and the embedding are the stream, to the last digi
 assert len(added) == 2 * config.num_layers
 
 # %% [markdown]
-# Depth is reach, too. Give each layer a window of two positions, itself and the one
-# before: every layer more lets a row hear from one position further away. Gradients say
-# who is heard.
+# Depth also extends the reach. Give each layer a window of two positions: its own and the one
+# before. Each further layer reaches one more position. The gradients show it.
 
 
 # %%
@@ -187,8 +186,8 @@ assert all(positions == depth + 1 for depth, positions in reach.items())
 # %% [markdown]
 # ## 5 Every parameter
 #
-# Counted on paper for a model of some depth, part by part, then in the model. The output
-# over the vocabulary shares its numbers with the word table.
+# Counted by formula, part by part, and then in the model. The output layer shares its weights
+# with the word embedding.
 
 # %%
 V, C, W, L = 1000, 64, 48, 3
@@ -225,9 +224,9 @@ assert sum(paper.values()) == model.num_parameters == config.num_parameters
 print(f"{'together':20} {sum(paper.values()):8,}")
 
 # %% [markdown]
-# More heads of the same total width cost no parameter. What they cost are grids of
-# scores. This is the page's account (`accounting:...`): width and context of the study,
-# no biases, scores in float32; here taken from layers and from tensors.
+# More heads of the same total width need no more parameters, but more score entries. These are
+# the numbers of the page (`accounting:...`): width and context of the study, no biases, scores
+# in float32; here counted in layers and tensors.
 
 # %%
 width = context = 64
@@ -249,8 +248,8 @@ for heads in (1, 2, 4, 8, 16):
 # %% [markdown]
 # ## 6 Length
 #
-# Twice the tokens, four times the scores. Are they stored? Every tensor that a call makes
-# passes through PyTorch's dispatcher, where the largest can be noted.
+# Twice the tokens means four times the scores. Are they stored? Every tensor passes through
+# PyTorch's dispatcher, which can record the largest.
 
 
 # %%
@@ -282,13 +281,13 @@ assert stored["packed"] == [heads * length**2 for length in lengths]
 assert stored["fused"] == [3 * length * width for length in lengths]
 
 # %% [markdown]
-# The packed form stores one entry a head and pair of positions. The fused form's largest
-# tensor is q, k and v side by side, which grows with the length alone; its scores live in
-# small tiles and are gone before the call ends. The number of products is the same.
+# The packed form stores one entry per head and pair of positions. The largest tensor of the
+# fused form is q, k and v together, which grows linearly with the length; its scores exist only
+# in small tiles during the call. The number of multiplications is the same.
 #
-# ## 7 Every product
+# ## 7 Every multiplication
 #
-# One multiply-add is one product added to a sum. On paper, for a full pass over T tokens:
+# One multiply-add is one product added to a sum. By formula, for a full pass over T tokens:
 
 
 # %%
@@ -331,13 +330,14 @@ for length in (16, 64, 256):
 assert share[16] < share[64] < share[256]
 
 # %% [markdown]
-# Short texts cost projections and feed-forward nets; only long ones cost attention.
+# For short texts, most of the cost is projections and feed-forward nets; for long texts, it is
+# attention.
 #
 # ## 8 The cache
 #
-# To write a text word by word, each step needs the last row alone. But its query needs
-# the keys and values of all earlier rows. Causal rows never change when a later word
-# comes, so keys and values can be kept.
+# To generate a text word by word, each step needs only the last row. But its query needs the
+# keys and values of all earlier rows. In a causal model, later words do not change them, so
+# they can be stored.
 
 # %%
 config = GPTConfig(vocab_size=60, context=48, width=32, num_layers=3, num_heads=4)
@@ -374,8 +374,8 @@ for how, pieces in {
     assert all(cache.seq_len == tokens.shape[1] for cache in caches)
 
 # %% [markdown]
-# Would a mistake show? Two are tried: forgetting the cache, and giving it back in the
-# wrong order of layers.
+# Would the comparison find a mistake? Try two: an ignored cache, and a cache with the wrong
+# order of layers.
 
 # %%
 with torch.no_grad():
@@ -391,8 +391,8 @@ for mistake, logits in wrong.items():
     assert gap > 0.01
 
 # %% [markdown]
-# What it saves, counted: writing N words with a cache, and reading everything again for
-# every word. The paper account above says the same numbers.
+# The savings: generating N words with a cache, and with a full pass for every word. The
+# formula above gives the same numbers.
 
 # %%
 config = GPTConfig(vocab_size=60, context=64, width=32, num_layers=3, num_heads=4)
@@ -433,13 +433,13 @@ for length in (8, 32, 64):
 assert saved[8] < saved[32] < saved[64] and saved[64] > 10
 
 # %% [markdown]
-# The seconds win less than the products: in a model this small every call waits for
-# Python, not for products. Counting does not depend on the machine.
+# The time improves less than the count: in a model this small, Python takes most of the time.
+# The count does not depend on the machine.
 #
-# ## 9 What the cache costs, and fewer key/value heads
+# ## 9 The size of the cache, and fewer key/value heads
 #
-# It keeps a key and a value for each layer, position and key/value head. Query heads can
-# share them: with G of them the cache shrinks by H / G, and W_K and W_V with it.
+# The cache stores a key and a value per layer, position and key/value head. Query heads can
+# share them: with G key/value heads, the cache, W_K and W_V are smaller by a factor of H / G.
 
 # %%
 length, H, W, L = 40, 8, 64, 3
@@ -470,13 +470,12 @@ assert all(sizes[8][0] == sizes[G][0] * (8 // G) for G in sizes)
 assert sizes[8][1] - sizes[1][1] == L * 2 * (W + 1) * (W - W // H)
 
 # %% [markdown]
-# That is what is saved; what it costs in loss has to be measured, and is not shown here.
+# These are the savings; the effect on the loss must be measured and is not shown here.
 #
-# ## 10 It learns
+# ## 10 Training
 #
-# A few seconds of training on stories of a small grammar, kept apart from those that are
-# only looked at. Before it begins, the model is about as good as blind guessing: its loss
-# is near ln V.
+# Train for a few seconds on stories of a small grammar; other stories are only for validation.
+# Before training, the model is about as good as guessing: its loss is near ln V.
 
 # %%
 stories = generate_stories(1000, seed=1)
@@ -517,7 +516,7 @@ print(
 assert abs(before - math.log(config.vocab_size)) < 0.1
 
 # %% [markdown]
-# One step of AdamW for a batch of stories; then the next.
+# One AdamW step per batch of stories.
 
 # %%
 optimiser = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.01)
@@ -564,12 +563,12 @@ plt.show()
 assert after < frequencies, "no better than knowing how frequent words are"
 
 # %% [markdown]
-# The dashed line is the loss of somebody who knows how frequent each word is and nothing
-# else. The model has learned more than that: words depend on the words before them.
+# The dashed line is the loss of a model that knows only the frequency of each word. The trained
+# model is better: words depend on the words before them.
 #
-# Last, the trained model goes on with a story, always with the most probable word; with
-# cache and without, the text is the same. It sounds like a story sooner than it makes
-# sense: look whether names and pronouns agree.
+# Finally, the trained model continues a story with the most probable words. The text is the
+# same with and without the cache. It reads like a story before it makes sense: check whether
+# names and pronouns agree.
 
 # %%
 model.eval()

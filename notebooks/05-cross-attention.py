@@ -2,9 +2,9 @@
 # # Cross-attention between two toy sentences
 #
 # Queries come from one sentence, keys and values from another. The numbers are chosen so
-# that every weight is a small fraction, worked out beside PyTorch with whole-number
-# arithmetic. Then: shapes with T and S apart, why there is no causal mask, padding, the
-# order of the context, and gradients.
+# that every weight is a small fraction, which integer arithmetic can verify. Then: shapes with
+# different T and S, why there is no causal mask, padding, the order of the context, and
+# gradients.
 #
 # About 5 seconds; nothing is downloaded.
 
@@ -43,10 +43,10 @@ assert (T, S) == (4, 5)
 # %% [markdown]
 # ## Two heads
 #
-# Head 1 compares things and colours, head 2 actions and small words; each passes on the
-# features that it compares. A match multiplies a source's share by four: its score is
-# the logarithm of 4 higher, which needs queries that are that long times the root of
-# the head's width.
+# Head 1 compares things and colours, head 2 actions and small words; the values are the features
+# that each head compares. A match multiplies the weight of a source by four before the division:
+# its score is higher by ln 4, so the queries contain ln 4 times the square root of the head
+# width.
 
 # %%
 first, second = np.eye(4)[:, :2], np.eye(4)[:, 2:]  # (D, d) each
@@ -64,10 +64,10 @@ source = torch.tensor([list(context.values())], dtype=torch.float64)  # (1, S, D
 assert x.shape == (1, 4, 4) and source.shape == (1, 5, 4)
 
 # %% [markdown]
-# ## By fractions
+# ## With fractions
 #
-# No PyTorch here. The exponential of a score is 4 to the number of matches, so a weight
-# is a whole number over a sum of whole numbers.
+# Without PyTorch. The exponential of a score is 4 to the power of the number of matches, so a
+# weight is an integer divided by a sum of integers.
 
 
 # %%
@@ -96,8 +96,8 @@ for h, (rows, messages) in enumerate(exact):
         print(word.ljust(8), *(str(weight).rjust(7) for weight in row), "  " + told)
 
 # %% [markdown]
-# Read a row: *chat* gives half of its share in head 1 to *cat*. *le* is no thing and no
-# colour, so its query in head 1 is zero, and all sources share alike.
+# In head 1, *chat* gives half of its weight to *cat*. *le* is neither a thing nor a colour, so
+# its query in head 1 is zero, and all sources get the same weight.
 
 # %%
 words, others = list(reader), list(context)
@@ -106,11 +106,10 @@ assert exact[0][0][chat][cat] == Fraction(1, 2)
 assert set(exact[0][0][words.index("le")]) == {Fraction(1, 5)}
 
 # %% [markdown]
-# ## By the layer
+# ## With the layer
 #
-# `layer(query, key)`: what is missing as value is the key. The weights are
-# `(B, H, T, S)`, a row for each reader, a column for each source. The output has the
-# reader's length.
+# `layer(query, key)`: the default value is the key. The weights are `(B, H, T, S)`, with one
+# row per receiver and one column per source. The output has the length of the query.
 
 
 # %%
@@ -143,8 +142,8 @@ for h, axis in enumerate(axes):
 plt.show()
 
 # %% [markdown]
-# The loop form goes through one head, one query and one key at a time. It is the judge
-# of the faster forms, and it agrees.
+# The loop form computes one head, one query and one key at a time. It is the reference for the
+# faster forms, and it agrees.
 
 # %%
 for form in ("loop", "packed", "fused"):
@@ -158,8 +157,8 @@ assert trace.scores.shape == (1, 2, T, S)
 trace
 
 # %% [markdown]
-# PyTorch's layer takes the value as a third argument, and has to be asked for the weights
-# of each head: its own habit is their mean.
+# PyTorch's layer takes the value as a third argument. To get the weights per head, pass
+# `average_attn_weights=False`: its default is their mean.
 
 # %%
 theirs = mh.to_torch(layer)
@@ -172,10 +171,10 @@ torch.testing.assert_close(their_mean, exact_weights.mean(dim=1), rtol=0, atol=1
 assert their_mean.shape == (1, T, S)
 
 # %% [markdown]
-# ## Which side is which
+# ## Swapping the two sentences
 #
-# Exchanging the two sentences is another question: five rows come out, and each row of
-# weights runs over the four French words.
+# If you swap the two sentences, the output has five rows, and each row of weights covers the
+# four French words.
 
 # %%
 swapped, swapped_shares = layer(source, x, need_weights=True)
@@ -184,17 +183,16 @@ assert swapped.shape == (1, S, 4) and swapped_shares.shape == (1, 2, S, T)
 # %% [markdown]
 # ## No causal mask
 #
-# The context is there in full before the first word is read, and its places have nothing
-# to do with the reader's: *chat* is second, *cat* third. So every reader sees every
-# source.
+# The whole context is known before the first query, and its positions do not correspond to
+# those of the queries: *chat* is second, *cat* third. So every receiver sees every source.
 
 # %%
 assert words.index("chat") < others.index("cat")
 assert (shares > 0).all()
 
 # %% [markdown]
-# A causal mask by mistake would hide *now* from all readers but the last, and nothing
-# would complain.
+# A causal mask by mistake would hide *now* from all receivers except the last, without any
+# error.
 
 # %%
 blind, blind_shares = layer(x, source, is_causal=True, need_weights=True)
@@ -205,9 +203,9 @@ assert not torch.allclose(blind, output)
 # %% [markdown]
 # ## Padding
 #
-# Two contexts of different length in one batch: the shorter is filled up, and
-# `key_padding_mask` says where, **True = padding**, in our layer and in PyTorch's. What
-# lies in the filling must not matter, so something loud is put there.
+# Two contexts of different length in one batch: the shorter one is padded, and
+# `key_padding_mask` marks the padding, **True = padding**, in this layer and in PyTorch's. The
+# padding must have no effect, so it contains large numbers here.
 
 # %%
 short = source[:, :3]  # the black cat
@@ -233,9 +231,9 @@ assert not torch.allclose(unmasked[1:], alone)  # without the mask the filling i
 # %% [markdown]
 # ## The order of the context
 #
-# Keys and values travel together, so another order of the context leaves the output as it
-# is and moves the columns of the weights along. Another order of the *readers* moves the
-# output's rows. Where order should count, it has to be in the rows themselves.
+# Keys and values are reordered together, so another order of the context does not change the
+# output, only the order of the weight columns. Another order of the *receivers* reorders the
+# output rows. If order should matter, the rows themselves must encode it.
 
 # %%
 order = torch.tensor([3, 0, 4, 2, 1])
@@ -250,10 +248,10 @@ apart = layer(x, source[:, order], source)  # keys in another order than their v
 assert not torch.allclose(apart, output)
 
 # %% [markdown]
-# ## Gradients flow into both
+# ## Gradients flow to both sentences
 #
-# Whatever made the context learns from what the reader does with it. A padded row gets a
-# gradient of exactly zero.
+# A model that computes the context also gets gradients. A padded row gets a gradient of exactly
+# zero.
 
 # %%
 readers = readers.clone().requires_grad_()
@@ -273,8 +271,8 @@ for name, parameter in layer.named_parameters():
 # %% [markdown]
 # ## A context of another width
 #
-# Nothing asks for equal widths: `kdim` and `vdim` say how wide the context's rows are.
-# Pictures, sounds or another model's rows can be read this way.
+# The widths need not be equal: `kdim` and `vdim` are the widths of the context rows. So the
+# context can be images, sounds or rows of another model.
 
 # %%
 torch.manual_seed(0)

@@ -1,10 +1,10 @@
 # %% [markdown]
-# # Image patches and a row that collects
+# # Image patches and a class token
 #
-# Attention sees rows, and a row need not be a word. Here small images become rows, one
-# more row (CLS) collects what is needed to name the image, and no mask hides anything.
-# Two tasks: handwritten digits, where attention turns out not to be needed, and stripes,
-# where patches have to be compared.
+# Attention works on rows, and a row need not be a word. Here small images become rows, one more
+# row (the class token CLS) collects the information to classify the image, and there is no mask.
+# Two tasks: handwritten digits, which do not need attention, and stripes, which require a
+# comparison of patches.
 #
 # About 20 seconds; the digits come with scikit-learn, nothing is downloaded.
 
@@ -28,7 +28,7 @@ torch.set_num_threads(1)
 # %% [markdown]
 # ## 1 An image becomes rows
 #
-# The digits of scikit-learn: gray values from 0 to 16, brought to 0 to 1.
+# The digits of scikit-learn: grey values from 0 to 16, scaled to 0 to 1.
 
 # %%
 digits = load_digits()
@@ -39,8 +39,8 @@ assert set(labels.tolist()) == set(range(10))
 print(len(images), "images; of each digit:", torch.bincount(labels).tolist())
 
 # %% [markdown]
-# Cutting is a change of shape: first rows and columns of patches, then rows and columns
-# inside a patch. Nothing is lost, so the way back gives the image.
+# Cutting into patches is a reshape: rows and columns of patches, then rows and columns inside a
+# patch. Nothing is lost, so the inverse gives the image.
 
 
 # %%
@@ -66,8 +66,8 @@ assert first == [0, 1, 8, 9], "the first patch is the upper left corner"
 print("places of the first patch in the image:", first)
 
 # %% [markdown]
-# The page draws large patches (`patches:...`), to have few rows. The same account, taken
-# from tensors: patches, numbers of each, rows with CLS in front, score entries.
+# The page uses large patches (`patches:...`), to have few rows. The same counts, taken from
+# tensors: patches, numbers per patch, rows with CLS in front, score entries.
 
 # %%
 large = patches_of(images[:1], 4)
@@ -89,7 +89,7 @@ for name, number in account.items():
 assert list(account.values()) == [64, 4, 16, 5, 64, 2 * 5 * 5]
 
 # %% [markdown]
-# From here on patches are small: more rows, each of which knows less.
+# From here on, patches are small: more rows with less information each.
 
 # %%
 patches = patches_of(images, 2)
@@ -109,9 +109,9 @@ plt.show()
 # %% [markdown]
 # ## 2 The model
 #
-# Each patch becomes a row, and the row of its place is added. CLS comes first. Two blocks
-# follow, without a mask: in the first, all rows ask, so patches hear from one another; in
-# the second CLS collects. The answer is read from CLS alone.
+# Each patch becomes a row, and the row of its position is added. CLS comes first. Two blocks
+# follow, without a mask. In the first, all rows are queries, so patches exchange information;
+# in the second, only CLS is a query. The class is computed from CLS alone.
 
 
 # %%
@@ -200,9 +200,9 @@ for kind in (PatchNet, NoMixing):
     print(f"{kind.__name__:9} {numbers:6,} parameters")
 
 # %% [markdown]
-# Training is the same for every model and task, so that nothing is tuned for one of them:
-# it goes on until the mean loss of an epoch is small, or the epochs are used up. Start
-# values and the order of images follow from the seed.
+# Training is the same for every model and task, so that no model has an advantage: it stops
+# when the mean loss of an epoch is small, or after the maximum number of epochs. The random
+# seed determines the initial weights and the order of images.
 
 
 # %%
@@ -238,8 +238,8 @@ def right(model, patches, labels, **masks):
 # %% [markdown]
 # ## 3 Digits
 #
-# A quarter of the images is put aside. Three models from three seeds, the same without
-# attention, and logistic regression on the pixels, which knows nothing of patches.
+# A quarter of the images is the test set. Three models with three random seeds, the same models
+# without attention, and logistic regression on the pixels.
 
 # %%
 learn, test = train_test_split(
@@ -271,8 +271,8 @@ assert all(float(each.mean()) > 0.9 for each in hits["attention"])
 assert means["regression"] > 0.94 and means["no mixing"] > 0.94
 
 # %% [markdown]
-# Is one of them better? An interval for one model's share of right answers, and a test on
-# the images that only one of two names rightly.
+# Is one of them better? An interval for the accuracy of one model, and a test on the images
+# that only one of two models classifies correctly.
 
 # %%
 ours, theirs = hits["attention"][0], hits["regression"][0]
@@ -287,13 +287,13 @@ for name in ("no mixing", "regression"):
     assert means["attention"] < means[name] + 0.02, "attention is of use here"
 
 # %% [markdown]
-# So these digits are no case for attention: a linear map of the pixels, and reading every
-# patch alone, are no worse. What can be seen on them is how the rows work.
+# So these digits do not need attention: a linear map of the pixels, and a model that reads each
+# patch separately, are as good. But they show how the rows work.
 #
-# ## 4 What CLS looks at
+# ## 4 Where CLS attends
 #
-# Its weights in the last block, a map for each head, brightest at its largest. The share
-# that CLS keeps for itself stands above.
+# Its weights in the last block, one map per head, brightest at the maximum. The weight that CLS
+# gives to itself is above each map.
 
 # %%
 net, _ = nets[0]
@@ -318,9 +318,9 @@ for line, place in zip(axes, range(len(chosen)), strict=True):
 plt.show()
 
 # %% [markdown]
-# Do such maps say what matters? Hide patches from all blocks and see what happens to the
-# answers: the four with the most weight, the four with the least, and four at random. If
-# the maps ranked patches rightly, *most* would cost most in every line, and *least* least.
+# Do such maps show what matters? Hide patches from all blocks and see the accuracy: the four
+# with the most weight, the four with the least, and four at random. If the maps ranked patches
+# correctly, *most* would cost most in every line, and *least* least.
 
 # %%
 drawn = torch.rand(len(test), count, generator=torch.Generator().manual_seed(0))
@@ -347,10 +347,11 @@ for seed, (each, _) in zip(seeds, nets, strict=True):
     )
 
 # %% [markdown]
-# ## 5 No order but the places
+# ## 5 Only the position rows encode order
 #
-# Attention has no notion of order. Shuffle the rows, each with its place already added:
-# the answer stays, up to rounding. Shuffle the patches under fixed places, and it does not.
+# Attention does not depend on order. If you shuffle the rows with their positions added, the
+# output stays the same up to rounding. If you shuffle the patches under fixed positions, it
+# changes.
 
 # %%
 shuffle = torch.randperm(count, generator=torch.Generator().manual_seed(1))
@@ -371,8 +372,8 @@ print(f"patches shuffled without them: {float(torn.mean()):.1%} right")
 assert float(torn.mean()) < 0.5
 
 # %% [markdown]
-# Why no causal mask? With CLS in front, it would hide every patch from CLS: all images get
-# one and the same answer.
+# Why no causal mask? With CLS in front, it would hide every patch from CLS: all images would
+# get the same class.
 
 # %%
 causal = torch.ones(1 + count, 1 + count, dtype=torch.bool).tril()  # True = may attend
@@ -386,10 +387,10 @@ print(
 assert float(blind.mean()) < 0.15
 
 # %% [markdown]
-# ## 6 Stripes: patches must be compared
+# ## 6 Stripes: the model must compare patches
 #
-# Four lines of patches, bright or dark at random, run down or across, under noise. Every
-# patch is bright as often in one class as in the other, so no patch says anything alone.
+# Four lines of patches, bright or dark at random, are vertical or horizontal, with noise. Every
+# patch is bright equally often in both classes, so a single patch has no information.
 
 
 # %%
@@ -419,10 +420,9 @@ print(f"largest difference of a patch's mean brightness: {difference.abs().max()
 assert difference.abs().max() < 0.1
 
 # %% [markdown]
-# A sum of what each patch says alone is trained in vain, however a patch is read. Bright and
-# dark may change roles without changing the class, so of all such sums a constant has the
-# least expected loss. Regression on pixels is such a sum, and so is the model without
-# mixing.
+# No sum of functions of single patches can learn this task. Swapping bright and dark does not
+# change the class, so of all such sums a constant has the lowest expected loss. Regression on
+# pixels is such a sum, and so is the model without attention between patches.
 
 # %%
 drawn_patches, fresh_patches = patches_of(drawn, 2), patches_of(fresh, 2)
@@ -453,14 +453,13 @@ assert all(0.4 < share < 0.6 for share in found["no mixing"] + found["regression
 assert min(found["hidden layer"]) > 0.97
 
 # %% [markdown]
-# Attention compares patches and solves it. So does a plain hidden layer over all pixels at
-# once, the last line: what is needed is that places meet, and attention is one way to let
-# them.
+# Attention compares patches and solves the task. So does a hidden layer over all pixels, the
+# last line: a model must combine positions, and attention is one way to do it.
 #
-# Who does the comparing? Take the patches' own exchange away from the trained models: in
-# the first block each patch may look only at itself, and CLS at all. Where little is lost,
-# CLS and the net behind it do it alone; where much is, patches did it before. Equal answers
-# need not come about in the same way.
+# Where does the comparison happen? Change the trained models: in the first block each patch may
+# attend only to itself, and CLS to all. If the accuracy hardly drops, CLS and the net after it
+# do the comparison; if it drops much, the patches did it. Models with equal outputs need not
+# work in the same way.
 
 # %%
 apart = torch.eye(1 + count, dtype=torch.bool)
@@ -476,12 +475,12 @@ for (net, epochs), before in zip(striped, found["attention"], strict=True):
     assert 0.4 < after < before + 0.01
 
 # %% [markdown]
-# ## What this does not show
+# ## Limits
 #
 # The images are tiny, the models are small, and three seeds are few. Settings were chosen
-# for speed, so a better recipe may change who is ahead on the digits. The same writers
-# stand on both sides of the split. A map of weights says where a row was read from, after
-# other rows had already written into it; it is no explanation of the answer.
+# for speed, so a better recipe may change the order on the digits. The same writers are in the
+# training and the test set. A map of weights shows which rows are read after other rows have
+# already been mixed into them; it does not explain the output.
 
 # %%
 torch.set_num_threads(threads)

@@ -32,7 +32,7 @@ def test_one_question_from_numbers_to_rubric(
     assert main(["quiz", "--question", "1", "--data", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "Right: 4." in out and "Not right: it is 0." in out
-    assert out.index("own words") < out.index("Full answer") < out.index("Did your answer")
+    assert out.index("own words") < out.index("Full answer") < out.index("Does your answer")
     assert "Numbers right: 1 of 2. Points covered: 2 of 4." in out
     assert f"Missing in question 1: {str(question(1).rubric[1])[:40]}" in out
     assert "it reads everything" not in out
