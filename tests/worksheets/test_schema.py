@@ -9,11 +9,12 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from manyheads.core.errors import WorksheetError
 from manyheads.worksheets.files import document_from_bytes
 from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
-from manyheads.worksheets.sheet import schema_text
+from manyheads.worksheets.sheet import Sheet, schema_text
 from tests.worksheets.samples import damaged, full_document, mutated, sheet_of, small_document
 
 SCHEMA = json.loads(schema_text())
@@ -341,3 +342,9 @@ def test_document_may_be_nested_twelve_deep_and_no_deeper() -> None:
     assert document_from_bytes(deepest)
     with pytest.raises(WorksheetError, match="nested deeper than 12"):
         document_from_bytes(deepest.replace(b"[]", b"[[]]"))
+
+
+def test_reading_a_list_stops_at_its_first_wrong_entry() -> None:
+    with pytest.raises(ValidationError) as refused:
+        Sheet.model_validate(SMALL | {"W_O": [["x"] * 9, ["y"]], "features": [1, 2]})
+    assert [error["loc"] for error in refused.value.errors()] == [("features", 0), ("W_O", 0, 0)]

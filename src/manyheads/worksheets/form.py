@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args
 from pydantic import (
     BaseModel,
     ConfigDict,
+    FailFast,
     GetPydanticSchema,
     PlainValidator,
     WithJsonSchema,
@@ -22,6 +23,16 @@ from typing_extensions import TypeAliasType
 from manyheads.core.errors import WorksheetError
 from manyheads.worksheets.numbers import Literal, number_from, shown
 from manyheads.worksheets.places import joined, listed, written
+
+
+class _FailFast(FailFast):
+    """Can be hashed, so that `typing` accepts it in a union."""
+
+    __hash__ = object.__hash__
+
+
+FIRST_ERROR = _FailFast()
+"""Stop reading a list at its first wrong entry."""
 
 
 class RefusalError(ValueError):

@@ -28,6 +28,7 @@ from manyheads.core.text import quoted
 from manyheads.worksheets.arithmetic import Number, add, is_positive
 from manyheads.worksheets.files import text_from_document
 from manyheads.worksheets.form import (
+    FIRST_ERROR,
     Axes,
     ExactNumber,
     Name,
@@ -51,11 +52,15 @@ MAX_WIDTH, MAX_JOINED, MAX_HIDDEN, MAX_WORDS = 32, 64, 64, 128
 """Features or width of a head, joined width of all heads, hidden units, words."""
 
 
-_Row = Annotated[tuple[ExactNumber, ...], Field(min_length=1, max_length=MAX_WIDTH)]
-_HiddenRow = Annotated[tuple[ExactNumber, ...], Field(min_length=1, max_length=MAX_HIDDEN)]
-_WordRow = Annotated[tuple[ExactNumber, ...], Field(min_length=1, max_length=MAX_WORDS)]
-_Matrix = Annotated[tuple[_Row, ...], Field(min_length=1, max_length=MAX_WIDTH)]
-_Words = Annotated[tuple[Text, ...], Field(max_length=MAX_WORDS)]
+_Row = Annotated[tuple[ExactNumber, ...], FIRST_ERROR, Field(min_length=1, max_length=MAX_WIDTH)]
+_HiddenRow = Annotated[
+    tuple[ExactNumber, ...], FIRST_ERROR, Field(min_length=1, max_length=MAX_HIDDEN)
+]
+_WordRow = Annotated[
+    tuple[ExactNumber, ...], FIRST_ERROR, Field(min_length=1, max_length=MAX_WORDS)
+]
+_Matrix = Annotated[tuple[_Row, ...], FIRST_ERROR, Field(min_length=1, max_length=MAX_WIDTH)]
+_Words = Annotated[tuple[Text, ...], FIRST_ERROR, Field(max_length=MAX_WORDS)]
 
 
 def _checked_scale(number: Number) -> Number:
@@ -86,7 +91,7 @@ class Head(Part):
 class GivenSequence(Part):
     """One sequence of tokens as given in the file."""
 
-    tokens: Annotated[tuple[Text, ...], Field(min_length=1, max_length=MAX_TOKENS)]
+    tokens: Annotated[tuple[Text, ...], FIRST_ERROR, Field(min_length=1, max_length=MAX_TOKENS)]
     """T tokens, as they are shown."""
     x: Annotated[Optional[_Matrix], Axes(("T", "D"))] = Field(default=None, alias="X")
     """(T, D); unless given, the sum of token and position rows."""
@@ -115,14 +120,14 @@ class Prediction(Part):
     """
 
     w_hidden: Annotated[
-        Annotated[tuple[_HiddenRow, ...], Field(min_length=1, max_length=MAX_WIDTH)],
+        Annotated[tuple[_HiddenRow, ...], FIRST_ERROR, Field(min_length=1, max_length=MAX_WIDTH)],
         Axes(("D", "J")),
     ] = Field(alias="W_hidden")
     """(D, J)."""
     b_hidden: Annotated[Optional[_HiddenRow], Axes(("J",))] = None
     """(J,); no bias unless given."""
     w_vocab: Annotated[
-        Annotated[tuple[_WordRow, ...], Field(min_length=1, max_length=MAX_HIDDEN)],
+        Annotated[tuple[_WordRow, ...], FIRST_ERROR, Field(min_length=1, max_length=MAX_HIDDEN)],
         Axes(("J", "V")),
     ] = Field(alias="W_vocab")
     """(J, V)."""
@@ -154,10 +159,10 @@ class Sheet(Part):
     """Short name, as in commands."""
     title: Text = Field(default_factory=lambda data: data.get("name", ""))
     """One line for a reader; the name unless given."""
-    heads: Annotated[tuple[Head, ...], Field(min_length=1, max_length=MAX_HEADS)]
+    heads: Annotated[tuple[Head, ...], FIRST_ERROR, Field(min_length=1, max_length=MAX_HEADS)]
     """The heads, all of the same widths."""
     features: Annotated[
-        tuple[Text, ...], Field(min_length=1, max_length=MAX_WIDTH), Axes(("D",))
+        tuple[Text, ...], FIRST_ERROR, Field(min_length=1, max_length=MAX_WIDTH), Axes(("D",))
     ] = Field(default_factory=lambda data: _numbered_features(data))
     """What each of the D columns of x means."""
     is_causal: StrictBool
@@ -167,7 +172,8 @@ class Sheet(Part):
     scale: Annotated[ExactNumber, AfterValidator(_checked_scale)] = None
     """What each q.k is multiplied by, positive; 1/sqrt(d) unless given."""
     w_o: Annotated[
-        Annotated[tuple[_Row, ...], Field(min_length=1, max_length=MAX_JOINED)], Axes(("C", "D"))
+        Annotated[tuple[_Row, ...], FIRST_ERROR, Field(min_length=1, max_length=MAX_JOINED)],
+        Axes(("C", "D")),
     ] = Field(alias="W_O")
     """(C, D); head h owns the h-th block of v rows."""
     b_o: Annotated[Optional[_Row], Axes(("D",))] = Field(default=None, alias="b_O")
