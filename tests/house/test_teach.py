@@ -11,7 +11,7 @@ from manyheads.worksheets.library import worksheet, worksheet_names
 from tests.house.sources import ROOT
 
 PAGE = ROOT / "docs" / "teach.md"
-STORY = ROOT / "web" / "src" / "story"
+STORY = ROOT / "web" / "src" / "story" / "text"
 VIEWS = {"story", "worksheet", "models", "study", "learn", "teach"}
 LEARN = {"quiz", "cards", "explain", "log", "exercises"}
 

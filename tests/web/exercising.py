@@ -79,6 +79,6 @@ def answer_with(page: Page, typed: Sequence[str]) -> str:
     last = fields.count() - 1
     for at in range(last + 1):
         fields.nth(at).fill(typed[at] if at < min(last, len(typed)) else ", ".join(typed[last:]))
-    page.get_by_role("button", name="Mark it").click()
+    page.get_by_role("button", name="Check").click()
     page.wait_for_function("document.querySelector('.marking p') !== null")
     return ", ".join(text for text in typed if text)

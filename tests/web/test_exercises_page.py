@@ -121,7 +121,7 @@ def test_a_field_that_cannot_be_read_takes_the_focus(visit: Visit) -> None:
     assert says == "status"
     field.fill("2")
     visit.page.locator(".asked input").nth(2).fill("")
-    visit.page.get_by_role("button", name="Mark it").click()
+    visit.page.get_by_role("button", name="Check").click()
     assert visit.page.locator(".asked input").nth(2).evaluate("(f) => f === document.activeElement")
 
 

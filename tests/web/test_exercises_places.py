@@ -82,7 +82,7 @@ def test_a_wrong_seed_keeps_the_exercise_and_says_why(visit: Visit) -> None:
     assert field.evaluate("(field) => field === document.activeElement")
     visit.page.evaluate("location.hash = '#learn/exercises/concat/no'")
     visit.page.wait_for_selector("[data-exercise='concat/12']")
-    assert "Seed 12 stays." in visit.page.inner_text(".picker .trouble")
+    assert "Still showing seed 12." in visit.page.inner_text(".picker .trouble")
 
 
 def test_kind_seed_and_another_move_through_addresses(visit: Visit) -> None:
@@ -111,7 +111,7 @@ def test_a_sheet_is_the_terminals(visit: Visit, seed: int, count: int) -> None:
     titles = [re.sub(r"^\d+\s*", "", text) for text in rows.locator("a").all_text_contents()]
     assert titles == [plain(one.title) for one in wanted]
     assert f"--seed {seed} --count {count}" in visit.page.inner_text("main")
-    visit.page.get_by_role("link", name="Begin with exercise 1").click()
+    visit.page.get_by_role("link", name="Start with exercise 1").click()
     for at, one in enumerate(wanted):
         visit.page.wait_for_selector(f"[data-exercise='{one.id}']")
         assert f"Exercise {at + 1} of {count}: {one.id}" in visit.page.inner_text(".count")
@@ -122,5 +122,5 @@ def test_a_sheet_is_the_terminals(visit: Visit, seed: int, count: int) -> None:
             visit.page.get_by_role("link", name="Next").last.click()
     visit.page.get_by_role("link", name="Whole sheet").click()
     assert f"1 of {count} right so far" in " ".join(visit.page.inner_text(".tallies").split())
-    visit.page.get_by_role("link", name="Go on with exercise 2").click()
+    visit.page.get_by_role("link", name="Continue with exercise 2").click()
     visit.page.wait_for_selector(f"[data-exercise='{wanted[1].id}']")

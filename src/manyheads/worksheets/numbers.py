@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
 
 from manyheads.core.errors import WorksheetError
@@ -88,7 +89,12 @@ def number_from(value: object) -> Number:
     """
     if isinstance(value, bool) or not isinstance(value, (str, int, float, Fraction)):
         raise NumberError(f"must be a number: {NUMBER_FORM}")
-    number = _Parser(value if isinstance(value, str) else _text_of(value)).number()
+    return _number_from_text(value if isinstance(value, str) else _text_of(value))
+
+
+@lru_cache(maxsize=1000)  # a worksheet repeats few numbers, most of them 0 and 1
+def _number_from_text(text: str) -> Number:
+    number = _Parser(text).number()
     _check_size(number)
     return number
 

@@ -18,7 +18,7 @@ export const PAGES: readonly Page[] = [
   {
     page: "exercises",
     title: "Exercises",
-    says: "Drawn from a seed, marked by computing them again; a known mistake is named.",
+    says: "Drawn from a random seed and marked exactly; a known mistake is named.",
   },
   {
     page: "explain",

@@ -1,4 +1,4 @@
-/** Results of exercises: records as the terminal keeps them, and what was right so far. */
+/** Results of exercises: the same records as in the terminal, and what was right so far. */
 
 import { plainAnswer } from "../attempts";
 import type { Line } from "../records";
