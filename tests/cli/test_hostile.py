@@ -13,7 +13,7 @@ from manyheads.cli.main import COMMANDS, cli, main
 
 LONGEST_MESSAGE = 500
 NOT_NUMBERS = ["1_0", "\N{ARABIC-INDIC DIGIT THREE}", "", "0x10", "1e", "nan", "inf", "x" * 5000]
-TEXTS = ["x" * 5000, "x y " * 1250, "\x1b[2J\n\x07", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"]
+TEXTS = ["x" * 5000, "caf\N{LATIN SMALL LETTER E WITH ACUTE} \x1b[2J\n\x07" * 500]
 
 
 class Parameter(NamedTuple):
