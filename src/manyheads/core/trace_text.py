@@ -3,10 +3,11 @@
 import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
 from html import escape
 
 from torch import Tensor
+
+from manyheads.core.tables import WIDTH, Table, html_from_table, text_from_table
 
 _SHOWN = (
     ("masked_scores", "key"),
@@ -14,20 +15,9 @@ _SHOWN = (
     ("head_outputs", "dim"),
     ("head_contributions", "dim"),
 )
-_WIDTH = 80
 _MAX_COLUMNS = 8
 _MAX_ROWS = 12
 _MAX_HEADS = 8
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Table:
-    """One table: a title, column heads, rows that begin with their label."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
 
 
 def _cell(value: float) -> str:
@@ -40,14 +30,14 @@ def _cell(value: float) -> str:
 
 def _fitting(columns: list[list[str]], label_width: int) -> int:
     """How many columns fit beside the labels."""
-    used, fitting = label_width + 3, 0
+    used, fitting = label_width + 2, 0
     for column in columns:
-        used += max(map(len, column)) + 1
-        fitting += used <= _WIDTH
+        used += max(map(len, column)) + 2
+        fitting += used <= WIDTH
     return fitting
 
 
-def _table(title: str, values: Tensor, row_label: str, column_label: str) -> _Table:
+def _table(title: str, values: Tensor, row_label: str, column_label: str) -> Table:
     """The last rows and first columns of a matrix, with a note on what was left out."""
     num_rows, num_columns = values.shape
     first = max(0, num_rows - _MAX_ROWS)
@@ -60,15 +50,13 @@ def _table(title: str, values: Tensor, row_label: str, column_label: str) -> _Ta
     note = [f"rows 1 to {first} left out"] if first else []
     if num_columns > len(columns):
         note.append(f"columns {len(columns) + 1} to {num_columns} left out")
-    return _Table(
-        title=title,
-        heads=heads,
-        rows=tuple((f"{row_label} {first + i + 1}", *row) for i, row in enumerate(rows)),
-        note="; ".join(note),
-    )
+    if note:
+        title += f" ({'; '.join(note)})"
+    labelled = tuple((f"{row_label} {first + i + 1}", *row) for i, row in enumerate(rows))
+    return Table(title=title, columns=("", *heads), rows=labelled)
 
 
-def _tables(tensors: Mapping[str, Tensor]) -> list[_Table]:
+def _tables(tensors: Mapping[str, Tensor]) -> list[Table]:
     """Each head's scores, weights, message and contribution, then the output, of sample 1."""
     tables = []
     for h in range(min(tensors["q"].shape[1], _MAX_HEADS)):
@@ -97,18 +85,6 @@ def _left_out(tensors: Mapping[str, Tensor]) -> str:
     return "; ".join(notes)
 
 
-def _text_table(table: _Table) -> list[str]:
-    columns = list(zip(("", *table.heads), *table.rows, strict=True))
-    widths = [max(len(cell) for cell in column) for column in columns]
-    lines = [table.title]
-    for row in (("", *table.heads), *table.rows):
-        label, *cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        lines.append(f"  {label.strip().ljust(widths[0])}  {' '.join(cells)}")
-    if table.note:
-        lines.append(f"  ({table.note})")
-    return [line.rstrip() for line in lines]
-
-
 def text_from_tensors(form: str, tensors: Mapping[str, Tensor]) -> str:
     """Tables in 80 columns.
 
@@ -116,25 +92,12 @@ def text_from_tensors(form: str, tensors: Mapping[str, Tensor]) -> str:
         form: which form computed the trace.
         tensors: its tensors by field name.
     """
-    lines = textwrap.wrap(_title(form, tensors), _WIDTH)
+    lines = textwrap.wrap(_title(form, tensors), WIDTH)
     if notes := _left_out(tensors):
         lines.append(notes)
     for table in _tables(tensors):
-        lines += ["", *_text_table(table)]
+        lines += ["", text_from_table(table)]
     return "\n".join(lines)
-
-
-def _html_table(table: _Table) -> str:
-    head = "".join(f"<th scope='col'>{escape(cell)}</th>" for cell in ("", *table.heads))
-    body = ""
-    for label, *cells in table.rows:
-        numbers = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        body += f"<tr><th scope='row'>{escape(label)}</th>{numbers}</tr>"
-    title = table.title + (f" ({table.note})" if table.note else "")
-    return (
-        f"<table><caption>{escape(title)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
 
 
 def html_from_tensors(form: str, tensors: Mapping[str, Tensor]) -> str:
@@ -144,7 +107,7 @@ def html_from_tensors(form: str, tensors: Mapping[str, Tensor]) -> str:
         form: which form computed the trace.
         tensors: its tensors by field name.
     """
-    tables = "".join(_html_table(table) for table in _tables(tensors))
+    tables = "".join(html_from_table(table) for table in _tables(tensors))
     notes = _left_out(tensors)
     shown = f"<p>{escape(notes)}</p>" if notes else ""
     return f"<div><p><strong>{escape(_title(form, tensors))}</strong></p>{shown}{tables}</div>"
