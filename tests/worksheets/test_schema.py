@@ -347,4 +347,5 @@ def test_document_may_be_nested_twelve_deep_and_no_deeper() -> None:
 def test_reading_a_list_stops_at_its_first_wrong_entry() -> None:
     with pytest.raises(ValidationError) as refused:
         Sheet.model_validate(SMALL | {"W_O": [["x"] * 9, ["y"]], "features": [1, 2]})
-    assert [error["loc"] for error in refused.value.errors()] == [("features", 0), ("W_O", 0, 0)]
+    wrong = [e["loc"] for e in refused.value.errors() if e["type"] == "value_error"]
+    assert wrong == [("features", 0), ("W_O", 0, 0)]
