@@ -99,7 +99,7 @@ def test_a_changed_notebook_stops_all_writing(tmp_path: Path) -> None:
     assert content(tmp_path) == before
     states = {item.path: item.state for item in write_notebooks(tmp_path, force=True)}
     assert (states[first], states[last]) == ("written", "replaced")
-    assert "mine" not in last.read_text(encoding="utf-8")
+    assert '"mine"' not in last.read_text(encoding="utf-8")
 
 
 def test_a_link_to_nowhere_and_a_folder_count_as_changed(tmp_path: Path) -> None:
