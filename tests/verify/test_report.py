@@ -81,7 +81,7 @@ def test_the_whole_text() -> None:
     assert str(report()) == (
         "FAULTY: mine: a.py:A\n"
         "\n"
-        "I understood:\n"
+        "Inferred:\n"
         "  form: self\n"
         "  masks: none\n"
         "  sizes: num_heads 4, scale 0.35355\n"

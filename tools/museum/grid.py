@@ -100,13 +100,13 @@ def row_of(fault: str) -> Row:
     """Put one example to every check and to every popular test."""
     example = fault_examples()[fault]
     subject = example.subject
-    judged = {name: passes(name, example) for name in POPULAR}
+    results = {name: passes(name, example) for name in POPULAR}
     return Row(
         fault=fault,
         kind=example.kind,
         caught=caught_by(example.make(subject), subject),
-        let_through=tuple(name for name, passed in judged.items() if passed),
-        not_asked=tuple(name for name, passed in judged.items() if passed is None),
+        let_through=tuple(name for name, passed in results.items() if passed),
+        not_asked=tuple(name for name, passed in results.items() if passed is None),
     )
 
 

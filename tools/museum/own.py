@@ -1,4 +1,4 @@
-"""FaultExamples whose fault lies beside the sum: state, memory, precision, gradients."""
+"""Examples whose fault is outside the formula: state, memory, precision, gradients."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,4 +1,4 @@
-"""What a fault does to the numbers of a worksheet: each example beside the sound module."""
+"""What a fault does to the numbers of a worksheet: each example compared with the sound module."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _PIECES = (2, 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class BeforeAfter:
     """A quantity before and after."""
 
     what: str
@@ -78,7 +78,9 @@ def _text(numbers: Tensor) -> str:
     return ", ".join(f"{float(n) + 0.0:.4g}" for n in exact)
 
 
-def _rows(sound: nn.Module, faulty: nn.Module, example: FaultExample, x: Tensor) -> Shown | None:
+def _rows(
+    sound: nn.Module, faulty: nn.Module, example: FaultExample, x: Tensor
+) -> BeforeAfter | None:
     """The last row of the first sample that differs, None where none does."""
     is_dropped = "dropout" in example.kind and example.fault != "dropout-in-eval"
     for module in (sound, faulty):
@@ -97,7 +99,9 @@ def _rows(sound: nn.Module, faulty: nn.Module, example: FaultExample, x: Tensor)
         what += ", all keys hidden" if "zero" in example.kind else ", key 2 hidden"
     if "cache" in example.kind:
         what += ", decoded in pieces"
-    return Shown(what=what, before=_text(right[0, place, :6]), after=_text(wrong[0, place, :6]))
+    return BeforeAfter(
+        what=what, before=_text(right[0, place, :6]), after=_text(wrong[0, place, :6])
+    )
 
 
 Probe = Callable[[nn.Module, Tensor], str]
@@ -213,7 +217,7 @@ def _on_random(example: FaultExample) -> tuple[nn.Module, nn.Module, Tensor]:
     return sound, faulty, x
 
 
-def shown(example: FaultExample) -> tuple[bool, Shown]:
+def shown(example: FaultExample) -> tuple[bool, BeforeAfter]:
     """What an example does to numbers.
 
     Returns:
@@ -223,7 +227,7 @@ def shown(example: FaultExample) -> tuple[bool, Shown]:
     sound, faulty, x = _on_sheet(example)
     if example.fault in _PROBES:
         what, probe = _PROBES[example.fault]
-        return True, Shown(what=what, before=probe(sound, x), after=probe(faulty, x))
+        return True, BeforeAfter(what=what, before=probe(sound, x), after=probe(faulty, x))
     found = _rows(sound, faulty, example, x)
     if found is not None:
         return True, found

@@ -176,38 +176,48 @@ _MISPLACED: tuple[tuple[str, str, str, Pipeline], ...] = (
     (
         "cache-position",
         "shift:1",
-        "entries after the first piece stored one slot too far",
+        "entries after the first chunk stored one slot too late",
         ShiftedSlots(1),
     ),
     (
         "cache-position",
         "shift:-1",
-        "entries after the first piece stored one slot too near",
+        "entries after the first chunk stored one slot too early",
         ShiftedSlots(-1),
     ),
-    ("cache-position", "call", "pieces stored at the number of the call", SlotsByCalls()),
-    ("cache-position", "one-empty", "one empty slot read behind the entries", EmptySlotsRead(0, 1)),
+    (
+        "cache-position",
+        "call",
+        "each chunk stored at the index of the call instead of its position",
+        SlotsByCalls(),
+    ),
+    ("cache-position", "one-empty", "one empty slot read after the entries", EmptySlotsRead(0, 1)),
     ("cache-entry-missing", "never-read", "a cache that is never read", OnlyNewest()),
 )
 _TURNED: tuple[tuple[str, str, str, Pipeline], ...] = (
     (
         "rotary-offset",
         "new:qk",
-        "new tokens turned from position zero again",
+        "new tokens rotated from position zero again",
         RestartedAngles("qk"),
     ),
-    ("rotary-offset", "new:q", "new queries turned from position zero again", RestartedAngles("q")),
-    ("rotary-offset", "new:k", "new keys turned from position zero again", RestartedAngles("k")),
+    (
+        "rotary-offset",
+        "new:q",
+        "new queries rotated from position zero again",
+        RestartedAngles("q"),
+    ),
+    ("rotary-offset", "new:k", "new keys rotated from position zero again", RestartedAngles("k")),
     (
         "rotary-applied-twice",
         "cache:stored",
-        "cached keys turned again at every step",
+        "cached keys rotated again at every step",
         TurnedAgain(from_zero=False, stores_turned=True),
     ),
     (
         "rotary-applied-twice",
         "cache:read",
-        "cached keys turned a second time when they are read",
+        "cached keys rotated a second time when they are read",
         TurnedAgain(from_zero=False, stores_turned=False),
     ),
 )
@@ -215,7 +225,7 @@ _TURNED: tuple[tuple[str, str, str, Pipeline], ...] = (
 
 def _missing() -> Iterator[tuple[str, str, str, Pipeline]]:
     for length in (8, 12, 16, 24, 32, 48, 64, 128):
-        text = f"all {length} slots of a buffer read, empty ones too"
+        text = f"all {length} slots of a buffer read, including the empty ones"
         yield "cache-position", f"buffer:{length}", text, EmptySlotsRead(length, 0)
     for position, name in ((0, "first"), (-1, "last")):
         for is_zero, what in ((True, "zeros"), (False, "nothing")):
@@ -231,7 +241,7 @@ def _missing() -> Iterator[tuple[str, str, str, Pipeline]]:
 
 
 def variants() -> list[Variant]:
-    """All readings of this family."""
+    """All variants of this family."""
     plain = [*_MISPLACED, *_missing()]
     return [
         Variant(

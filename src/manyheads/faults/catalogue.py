@@ -62,7 +62,7 @@ def always(problem: Problem) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One reading of a fault that can be computed and compared with a stranger's numbers."""
+    """One variant of a fault that can be computed and compared with the output of a subject."""
 
     fault: str
     """The fault's id in the catalogue."""

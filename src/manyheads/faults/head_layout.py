@@ -107,7 +107,7 @@ def _split_variants(layout: str) -> list[Variant]:
             fault = _split_id(memory, read)
             for names in ("qkv", "q", "k", "v", "qk", "kv"):
                 says = (
-                    f"the output equals that of reading {', '.join(names)}, which lie in memory as "
+                    f"the output equals that of reading {', '.join(names)}, stored in memory as "
                     f"{_shape(memory)}, as {_shape(read)} when heads are split"
                 )
                 pipeline = Relayout((memory, read), None, names)
@@ -126,8 +126,8 @@ def _merge_variants(layout: str) -> list[Variant]:
                 continue
             fault = _merge_id(memory, read)
             says = (
-                "the output equals that of reading head outputs, which lie in memory as "
-                f"{_shape(memory)}, as {_shape(read)} when they are joined"
+                "the output equals that of reading head outputs, stored in memory as "
+                f"{_shape(memory)}, as {_shape(read)} when they are concatenated"
             )
             is_legal = fault == "head-order-at-concat"
             key, pipeline = f"merge:{memory}>{read}", Relayout(None, (memory, read))
@@ -150,7 +150,8 @@ def _both_variants(layout: str) -> list[Variant]:
         fault = _both_id(memory, read)
         says = (
             f"the output equals that of reading {_LAYOUTS[layout]} memory as {_shape(read)} on the "
-            "way in and back on the way out: the two views cancel, the mixing between them stays"
+            "way in and back on the way out: the two views cancel, but the attention between them "
+            "mixes heads"
         )
         pipeline = Relayout((memory, read), (read, memory))
         key = f"both:{memory}>{read}"
@@ -230,25 +231,25 @@ def _combined_heads() -> list[Variant]:
         (
             "heads-averaged",
             "mean",
-            f"{same} averaging the heads and repeating the mean, instead of joining them",
+            f"{same} averaging the heads and repeating the mean, instead of concatenating them",
             HeadsCombined(is_mean=True),
         ),
         (
             "heads-averaged",
             "sum",
-            f"{same} summing the heads and repeating the sum, instead of joining them",
+            f"{same} summing the heads and repeating the sum, instead of concatenating them",
             HeadsCombined(is_mean=False),
         ),
         (
             "head-order-at-concat",
             "reversed",
-            f"{same} joining the heads in reversed order",
+            f"{same} concatenating the heads in reversed order",
             HeadsRolled(is_reversed=True),
         ),
         (
             "head-order-at-concat",
             "rolled",
-            f"{same} joining the heads with the last one first",
+            f"{same} concatenating the heads with the last one first",
             HeadsRolled(is_reversed=False),
         ),
     )
@@ -288,7 +289,7 @@ def _others() -> list[Variant]:
 
 
 def variants() -> list[Variant]:
-    """All readings of this family."""
+    """All variants of this family."""
     found = _others()
     for layout in _MEMORY:
         found += [*_split_variants(layout), *_merge_variants(layout), *_both_variants(layout)]

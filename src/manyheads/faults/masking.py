@@ -10,7 +10,7 @@ from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import GivenMask, Problem, allowed_by_order
 from manyheads.faults.catalogue import Variant
 
-Change = Callable[[Problem, GivenMask, Tensor], Tensor | None]
+MaskChange = Callable[[Problem, GivenMask, Tensor], Tensor | None]
 """How a given mask is read, from its right reading; None where it is left out."""
 
 
@@ -25,7 +25,7 @@ class PlainSoftmax(Pipeline):
 class ChangedMasks(PlainSoftmax):
     """Reads one given mask (or all, index None) in another way."""
 
-    def __init__(self, change: Change, index: int | None) -> None:
+    def __init__(self, change: MaskChange, index: int | None) -> None:
         self.change, self.index = change, index
 
     def masks(self, p: Problem) -> list[Tensor]:
@@ -105,25 +105,25 @@ def _has_masks(p: Problem) -> bool:
 
 
 def _misread_masks() -> list[Variant]:
-    """All readings of this family: each given mask read in another way."""
-    inverted = "the mask inverted: it hides what it should show"
-    queries = "the samples of the mask taken for queries"
+    """All variants of this family: each given mask read in another way."""
+    inverted = "the mask inverted: it hides the keys that it should show"
+    queries = "the batch axis of the mask used as the query axis"
     tiled = "the mask tiled over the folded (batch, head) axis instead of repeated"
-    viewed = "the folded (batch, head) mask viewed as (head, batch)"
-    changes: tuple[tuple[str, str, str, Change, Callable[[Problem], bool]], ...] = (
+    viewed = "the folded (batch, head) mask read as (head, batch)"
+    changes: tuple[tuple[str, str, str, MaskChange, Callable[[Problem], bool]], ...] = (
         ("mask-polarity", "inverted", inverted, _inverted, _has_masks),
         ("mask-ignored", "ignored", "no mask at all", _ignored, _has_masks),
         (
             "mask-axis",
             "queries",
-            "the mask along queries instead of keys",
+            "the mask applied along queries instead of keys",
             _along_queries,
             _is_square,
         ),
         (
             "mask-axis",
             "samples-as-heads",
-            "the samples of the mask taken for heads",
+            "the batch axis of the mask used as the head axis",
             _as_heads,
             _batch_is_heads,
         ),
@@ -190,7 +190,7 @@ class OtherWindow(PlainSoftmax):
 
 
 def _other_orders() -> list[Variant]:
-    """All readings of this family."""
+    """All variants of this family."""
     kinds = {
         "self hidden": ("causal-off-by-one", "the main diagonal hidden: a token cannot see itself"),
         "one later seen": ("causal-off-by-one", "one later key visible to each query"),
@@ -237,7 +237,7 @@ _ROW_FILLS = (
 
 
 class RowsFilled(Pipeline):
-    """A key mask lies along the queries, with a finite fill value: whole rows become uniform."""
+    """A key mask is applied along the queries with a finite fill value: rows become uniform."""
 
     def __init__(self, index: int, value: float, is_added: bool) -> None:
         self.index, self.value, self.is_added = index, value, is_added
@@ -397,7 +397,7 @@ def _rows() -> list[Variant]:
 
 
 def _softly_hidden() -> list[Variant]:
-    """All readings of this family."""
+    """All variants of this family."""
     return [*_soft(), *_rows()]
 
 

@@ -201,11 +201,11 @@ _ROTARY: tuple[tuple[str, str, str, Pipeline], ...] = (
     (
         "rotary-pairing",
         "pairing",
-        "channels paired for rotation in the other way",
+        "channels paired for rotation in the other style",
         OtherRotary(flips=True),
     ),
-    ("rotary-keys-missing", "q", "only the queries turned", OneSided("q")),
-    ("rotary-keys-missing", "k", "only the keys turned", OneSided("k")),
+    ("rotary-keys-missing", "q", "only the queries rotated", OneSided("q")),
+    ("rotary-keys-missing", "k", "only the keys rotated", OneSided("k")),
     (
         "rotary-axis",
         "heads",
@@ -215,40 +215,45 @@ _ROTARY: tuple[tuple[str, str, str, Pipeline], ...] = (
     (
         "rotary-axis",
         "samples",
-        "the rotary angle following the sample instead of the position",
+        "the rotary angle following the batch index instead of the position",
         TurnsAlongBatch(),
     ),
     (
         "rotary-axis",
         "joined",
-        "the joined rows turned before they are split into heads",
+        "the full rows rotated before they are split into heads",
         TurnsJoined(),
     ),
     (
         "rotary-not-a-rotation",
         "interleaved>half",
-        "an angle table for neighbouring pairs applied to halves",
+        "an angle table for interleaved pairs applied to halves",
         MixedTable("interleaved", "half"),
     ),
     (
         "rotary-not-a-rotation",
         "half>interleaved",
-        "an angle table for halves applied to neighbouring pairs",
+        "an angle table for halves applied to interleaved pairs",
         MixedTable("half", "interleaved"),
     ),
-    ("rotary-offset", "q:zero", "the queries turned from position zero", ShiftedPositions(None, 0)),
-    ("rotary-offset", "q:1", "the queries turned one position too far", ShiftedPositions(1, 0)),
-    ("rotary-offset", "k:1", "the keys turned one position too far", ShiftedPositions(0, 1)),
-    ("rotary-applied-twice", "values", "the values turned as well", TurnsValues()),
-    ("rotary-applied-twice", "k", "the keys turned twice", TurnedTwice("k")),
-    ("rotary-applied-twice", "qk", "queries and keys turned twice", TurnedTwice("qk")),
-    ("rotary-applied-twice", "q", "the queries turned twice", TurnedTwice("q")),
-    ("rotary-not-a-rotation", "no-minus", "a rotation that lost its minus sign", WithoutMinus()),
+    (
+        "rotary-offset",
+        "q:zero",
+        "the queries rotated from position zero",
+        ShiftedPositions(None, 0),
+    ),
+    ("rotary-offset", "q:1", "the queries rotated one position too far", ShiftedPositions(1, 0)),
+    ("rotary-offset", "k:1", "the keys rotated one position too far", ShiftedPositions(0, 1)),
+    ("rotary-applied-twice", "values", "the values rotated as well", TurnsValues()),
+    ("rotary-applied-twice", "k", "the keys rotated twice", TurnedTwice("k")),
+    ("rotary-applied-twice", "qk", "queries and keys rotated twice", TurnedTwice("qk")),
+    ("rotary-applied-twice", "q", "the queries rotated twice", TurnedTwice("q")),
+    ("rotary-not-a-rotation", "no-minus", "a rotation without its minus sign", WithoutMinus()),
 )
 
 
 def _rotary() -> list[Variant]:
-    """All readings of this family."""
+    """All variants of this family."""
     found = [
         Variant(
             fault=fault,
@@ -325,7 +330,7 @@ _SLOPES = (
 
 
 def _slopes() -> list[Variant]:
-    """All readings of this family."""
+    """All variants of this family."""
     found = []
     for kind in _SLOPES:
         found.append(

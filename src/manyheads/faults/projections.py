@@ -12,13 +12,13 @@ from manyheads.attention.problem import Problem
 from manyheads.core.weights import HeadWeights
 from manyheads.faults.catalogue import Variant
 
-Change = Callable[[HeadWeights], HeadWeights]
+WeightChange = Callable[[HeadWeights], HeadWeights]
 
 
 class OtherWeights(Pipeline):
     """Uses weights that are a rearrangement of the declared ones."""
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: WeightChange) -> None:
         self.change = change
 
     def weights(self, p: Problem, weights: HeadWeights) -> HeadWeights:
@@ -30,7 +30,7 @@ class OtherWeights(Pipeline):
         return super().project_out(p, concat, self.change(weights))
 
 
-def _without_bias(names: str) -> Change:
+def _without_bias(names: str) -> WeightChange:
     def change(w: HeadWeights) -> HeadWeights:
         return HeadWeights(
             **{n: t for n, t in w.tensors().items() if not (n[0] == "b" and n[2] in names)}
@@ -82,7 +82,7 @@ def _biases() -> list[Variant]:
 
 
 def _whose_weights() -> list[Variant]:
-    """All readings of this family."""
+    """All variants of this family."""
     shared = Variant(
         fault="heads-share-parameters",
         key="first",
@@ -108,7 +108,7 @@ def _square_self(p: Problem) -> bool:
     )
 
 
-def _exchanged(order: str) -> Change:
+def _exchanged(order: str) -> WeightChange:
     """Projections exchanged: the one that `order` names at place i serves the i-th of q, k, v."""
 
     def change(w: HeadWeights) -> HeadWeights:
@@ -142,12 +142,12 @@ def _labels(arrangement: str, heads: int, width: int) -> Tensor:
     return grid.permute(["khi".index(axis) for axis in arrangement]).flatten()
 
 
-def _repacked(stored: str, read: str) -> Change:
+def _repacked(stored: str, read: str) -> WeightChange:
     def change(w: HeadWeights) -> HeadWeights:
         heads, width = w.num_heads, w.head_dim
         mine, theirs = _labels(stored, heads, width), _labels(read, heads, width)
         source = torch.empty_like(mine)
-        source[theirs] = mine  # label taken by the reader -> label that lies there
+        source[theirs] = mine  # label taken by the reader -> label that is stored there
         rows = torch.stack([t.mT for t in (w.w_q, w.w_k, w.w_v)]).flatten(0, 2)  # (3*H*d, D)
         parts = rows[source].unflatten(0, (3, heads, width))
         changed = {f"w_{n}": part.mT for n, part in zip("qkv", parts, strict=True)}
@@ -161,7 +161,7 @@ def _repacked(stored: str, read: str) -> Change:
     return change
 
 
-def _repacked_kv(read: str) -> Change:
+def _repacked_kv(read: str) -> WeightChange:
     """Key and value blocks taken in another arrangement of (kind, head, channel)."""
 
     def change(w: HeadWeights) -> HeadWeights:
@@ -277,7 +277,7 @@ def _kv_packings() -> list[Variant]:
 
 
 def _unpackings() -> list[Variant]:
-    """All readings of this family."""
+    """All variants of this family."""
     return [*_orders(), *_packings(), *_kv_packings()]
 
 
@@ -320,7 +320,7 @@ def _transpose_joined(tensor: Tensor) -> Tensor:
     return split.permute(1, 0, 2)
 
 
-def _transposed(names: str) -> Change:
+def _transposed(names: str) -> WeightChange:
     def change(w: HeadWeights) -> HeadWeights:
         changed = {f"w_{n}": _transpose_joined(getattr(w, f"w_{n}")) for n in names if n != "o"}
         if "o" in names:
@@ -340,7 +340,7 @@ def _unused() -> list[Variant]:
         what = (
             "values are the unprojected input"
             if name == "v"
-            else "the joined heads are returned as they are"
+            else "the concatenated heads are returned without the projection"
         )
         found.append(
             Variant(
@@ -385,7 +385,7 @@ def _transposes() -> list[Variant]:
 
 
 def _left_out() -> list[Variant]:
-    """All readings of this family."""
+    """All variants of this family."""
     return [*_unused(), *_transposes()]
 
 

@@ -169,8 +169,8 @@ def _blockwise(block: int) -> list[Variant]:
             )
         )
     for is_averaged, what in (
-        (False, "using its own maximum"),
-        (True, "being a softmax of its own, averaged"),
+        (False, "with its own maximum"),
+        (True, "with a separate softmax, and the results averaged"),
     ):
         found.append(
             Variant(

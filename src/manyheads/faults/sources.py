@@ -92,23 +92,23 @@ def _fits(source: str) -> Callable[[Problem], bool]:
 _SOURCES = {
     "qqq": (
         "cross-source",
-        "keys and values are made from the query input, the context has no influence",
+        "keys and values are computed from the query input, so the context has no influence",
     ),
-    "qqv": ("cross-source", "keys are made from the query input"),
-    "qkq": ("cross-source", "values are made from the query input"),
-    "kkv": ("cross-source", "queries are made from the context"),
+    "qqv": ("cross-source", "keys are computed from the query input"),
+    "qkq": ("cross-source", "values are computed from the query input"),
+    "kkv": ("cross-source", "queries are computed from the context"),
     "vkq": ("cross-source", "queries come from the value input and values from the query input"),
     "qvk": (
         "key-value-swapped",
-        "keys are made from the value input and values from the key input",
+        "keys are computed from the value input and values from the key input",
     ),
-    "qkk": ("wrong-tensor", "values are made from the key input"),
-    "qvv": ("wrong-tensor", "keys are made from the value input"),
+    "qkk": ("wrong-tensor", "values are computed from the key input"),
+    "qvv": ("wrong-tensor", "keys are computed from the value input"),
 }
 
 
 def variants() -> list[Variant]:
-    """All readings of this family."""
+    """All variants of this family."""
     found = [
         Variant(
             fault="batch-first-confusion",

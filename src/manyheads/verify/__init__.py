@@ -1,4 +1,4 @@
-"""Judging other people's attention: what is wrong, where it shows, and how to mend it."""
+"""Checks attention modules and functions: what is wrong, where it shows, and how to fix it."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,12 @@ if TYPE_CHECKING:
     from manyheads.verify.isolation import Limits, verify_subjects
     from manyheads.verify.report import VerifyReport
     from manyheads.verify.subject import CallSpec, MaskSpec, ParamSpec, Spec, Subject
-    from manyheads.verify.subject_files import read_manifest, read_subject, subject_from_dict
+    from manyheads.verify.subject_files import (
+        read_manifest,
+        read_subject,
+        subject_from_dict,
+        subject_schema,
+    )
 
 __all__ = [
     "CallSpec",
@@ -27,6 +32,7 @@ __all__ = [
     "read_manifest",
     "read_subject",
     "subject_from_dict",
+    "subject_schema",
     "verify_subjects",
 ]
 
@@ -45,6 +51,7 @@ _HOMES = {
     "read_manifest": "subject_files",
     "read_subject": "subject_files",
     "subject_from_dict": "subject_files",
+    "subject_schema": "subject_files",
     "verify_subjects": "isolation",
 }
 

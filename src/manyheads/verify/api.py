@@ -1,4 +1,4 @@
-"""Judging a module or function of this process: `check`, and `assert_sound` for tests."""
+"""Checks a module or function of this process: `check`, and `assert_sound` for tests."""
 
 import contextlib
 import copy
@@ -27,7 +27,7 @@ def check(
     subject: Subject | Mapping[str, Any] | None = None,
     **declared: Any,  # noqa: ANN401 - the fields of a subject
 ) -> VerifyReport:
-    """Judge an attention module or function in this process, on a copy of it.
+    """Check an attention module or function in this process, on a copy of it.
 
     Args:
         module_or_function: the module, the class of one (it is built), or a function.
@@ -38,10 +38,10 @@ def check(
             is inferred.
 
     Returns:
-        the report; `undetermined` with the reason where the module raises or can't be copied.
+        the report; `undetermined` with the reason if the module raises or cannot be copied.
 
     Raises:
-        SubjectError: a declaration that isn't known, or a value of the wrong kind.
+        SubjectError: a declaration that is not known, or a value of the wrong type.
     """
     known = subject_from_declared(_name(module_or_function), declared, subject)
     begun = time.perf_counter()
@@ -65,13 +65,13 @@ def assert_sound(module_or_function: Attention, **declared: Any) -> None:  # noq
         **declared: as for `check`, `subject` included.
 
     Raises:
-        AssertionError: it is faulty or could not be judged; the message is the report.
+        AssertionError: it is faulty or undetermined; the message is the report.
         SubjectError: as for `check`.
     """
     __tracebackhide__ = True
     report = check(module_or_function, **declared)
     if not report.is_sound:
-        raise AssertionError(f"attention that is not sound\n{report}")
+        raise AssertionError(f"this attention is not sound\n{report}")
 
 
 @contextlib.contextmanager
@@ -88,7 +88,7 @@ def _one_thread() -> Iterator[None]:
 def _name(made: Attention) -> str:
     if not callable(made):
         raise SubjectError(
-            f"module_or_function ({type(made).__name__}) can't be called: pass a module or function"
+            f"module_or_function ({type(made).__name__}) cannot be called: pass a module"
         )
     named = made if inspect.isclass(made) or inspect.isroutine(made) else type(made)
     return f"{named.__module__}:{named.__qualname__}"

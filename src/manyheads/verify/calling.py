@@ -226,7 +226,7 @@ class Callee:
         return self.made if isinstance(self.made, nn.Module) else None
 
     def located(self) -> Located | None:
-        """The weights, read anew so that gradients flow; None where they are not declared.
+        """The weights, read again so that gradients flow; None where they are not declared.
 
         Raises:
             SubjectError: the declaration does not fit.
@@ -341,7 +341,7 @@ def _convert_unregistered(callee: Callee, dtype: torch.dtype) -> None:
 
 
 def prepared(made: nn.Module | Callable[..., Any], subject: Subject, seed: int = 0) -> Callee:
-    """A callee in float64, weights drawn anew, in evaluation mode.
+    """A callee in float64, weights drawn at random, in evaluation mode.
 
     Raises:
         SubjectError: the module cannot be copied or converted.

@@ -48,7 +48,7 @@ class Context:
     subject: Subject
     """Fully declared or inferred."""
     callee: Callee
-    """In the dtype that values are judged in."""
+    """In the dtype in which values are compared."""
     maker: ProblemMaker
     """Makes problems."""
     located: Located | None

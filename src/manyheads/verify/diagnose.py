@@ -48,7 +48,7 @@ class Fit:
 
 @cache
 def all_variants() -> tuple[Variant, ...]:
-    """Every reading of every family, the likelier families first."""
+    """Every variant of every family, the likelier families first."""
     families = (head_layout, sources, projections, masking, softmax, positions, caching)
     return tuple(variant for family in families for variant in family.variants())
 
@@ -140,7 +140,7 @@ def _bucket(error: float, tolerance: float) -> int:
     return 0 if error <= tolerance * 1e-2 else 1
 
 
-Reading = tuple[str, str, Pipeline]
+Named = tuple[str, str, Pipeline]
 """The fault's id (empty for none), what the numbers equal, and the changed steps."""
 
 
@@ -160,7 +160,7 @@ def _numeric_fits(
                 yield fit
 
 
-def _other_scale(first: Observation, tolerance: float) -> Iterator[Reading]:
+def _other_scale(first: Observation, tolerance: float) -> Iterator[Named]:
     declared = first.problem.scale or 1.0
     grid = [declared * 10 ** (i / 20 - 2) for i in range(81)]
     value = _search(first, softmax.OtherScale, grid, tolerance)
@@ -172,7 +172,7 @@ def _other_scale(first: Observation, tolerance: float) -> Iterator[Reading]:
         yield "scale", says, softmax.OtherScale(value)
 
 
-def _other_base(first: Observation, tolerance: float) -> Iterator[Reading]:
+def _other_base(first: Observation, tolerance: float) -> Iterator[Named]:
     declared = first.problem.rotary
     if declared is None:
         return
@@ -186,7 +186,7 @@ def _other_base(first: Observation, tolerance: float) -> Iterator[Reading]:
         yield "", says, positions.OtherRotary(base=base)
 
 
-def _other_fill(first: Observation, tolerance: float) -> Iterator[Reading]:
+def _other_fill(first: Observation, tolerance: float) -> Iterator[Named]:
     if not first.problem.masks:
         return
     grid = [i / 2 for i in range(-80, 41)]
@@ -441,7 +441,7 @@ def _without_name(
     if ctx.strict:
         fix, evidence = "compare step by step with MultiHeadAttention.trace", _influence(ctx, group)
         return found(None, "values", says, fix=fix, difference=_finite(gap), evidence=evidence)
-    says += "; the weights were inferred, so the reading of them may be wrong"
+    says += "; the weights were inferred, so this interpretation may be wrong"
     reason, fix = implausible(ctx), "declare where the weights are"
     says += "" if reason is None else f"; but {reason}"
     severity: Severity = "note" if reason is None else "warning"

@@ -34,7 +34,7 @@ from manyheads.verify.infer_fit import (
     spec_words,
 )
 from manyheads.verify.infer_form import FORM_WORDS, Form, find_form
-from manyheads.verify.infer_names import Stranger
+from manyheads.verify.infer_names import Target
 from manyheads.verify.infer_params import Reading, params_words, readings, take_inventory
 from manyheads.verify.infer_trial import Argument, arguments_of
 from manyheads.verify.parameters import Located
@@ -74,7 +74,7 @@ def note_on_order(subject: Subject, inferred: dict[str, Any]) -> None:
     """That positions come first, which another declaration would call a fault."""
     if inferred.get("call.layout") == "TBE" and "call.form" in inferred:
         says = (
-            "attention runs over the first axis of the input, so it is understood as (positions, "
+            "attention runs over the first axis of the input, so it is interpreted as (positions, "
             "samples, channels); if (samples, positions, channels) is meant, samples see each "
             "other and no token sees its own sequence"
         )
@@ -92,8 +92,8 @@ def note_on_masks(subject: Subject, inferred: dict[str, Any]) -> None:
         else:
             continue
         says = (
-            f"{mask.arg} is understood as {mask.convention}, by what it hides; by its name one "
-            f"expects that {usual}"
+            f"{mask.arg} is interpreted as {mask.convention}, by what it hides; its name suggests "
+            f"that {usual}"
         )
         add_note(inferred, "mask-polarity", says)
 
@@ -105,7 +105,7 @@ _EXACT = {torch.float64: 1e-6, torch.float32: 3e-5}
 class Inference:
     """A built subject with nothing left open, and what was guessed of it."""
 
-    made: Stranger
+    made: Target
     """What is called: the built subject, in an adapter where a call needs more than its inputs."""
     subject: Subject
     """Every field filled in that could be."""
@@ -113,7 +113,7 @@ class Inference:
     """Each guess, in words that JSON can hold, by the field of the declaration."""
 
 
-def infer(target: Stranger, subject: Subject) -> Inference:
+def infer(target: Target, subject: Subject) -> Inference:
     """Build a target and fill in every field that is not declared, by names and by trial.
 
     Args:
@@ -139,7 +139,7 @@ def infer(target: Stranger, subject: Subject) -> Inference:
         torch.random.set_rng_state(state)
 
 
-def _infer(target: Stranger, subject: Subject) -> Inference:
+def _infer(target: Target, subject: Subject) -> Inference:
     inferred: dict[str, Any] = {}
     made, subject, kwargs = built(target, subject)
     if kwargs:
@@ -172,7 +172,7 @@ def _with_form(subject: Subject, form: Form, inferred: dict[str, Any]) -> Subjec
     )
 
 
-def _callee(made: Stranger, subject: Subject) -> Callee:
+def _callee(made: Target, subject: Subject) -> Callee:
     """In float64, or in float32 where the call works in that only."""
     callee = prepared(made, subject)
     problem = ProblemMaker(subject, None).plain(2, 5)
@@ -212,13 +212,13 @@ def _with_behaviour(
 
 
 def _with_weights(
-    made: Stranger,
+    made: Target,
     callee: Callee,
     subject: Subject,
     arguments: list[Argument],
     inferred: dict[str, Any],
 ) -> Inference:
-    """Where the weights are, then what is judged with their help: masks and dropout."""
+    """Where the weights are, then what is inferred with their help: masks and dropout."""
     before = subject
     subject, located = _with_reading(callee, subject, inferred)
     words = spec_words(before.spec, subject.spec)
@@ -263,14 +263,14 @@ def _with_masks(
         add_note(inferred, None, says)
     for name in additive:
         says = (
-            f"{name} hides keys only where it is -inf: a boolean mask is taken too, and merely "
-            "added to the scores"
+            f"{name} hides keys only where it is -inf: a boolean mask is accepted too, but "
+            "only added to the scores"
         )
         add_note(inferred, "mask-additive-confusion", says)
     return subject.with_call(masks=masks)
 
 
-def _with_dropout(made: Stranger, subject: Subject, inferred: dict[str, Any]) -> Subject:
+def _with_dropout(made: Target, subject: Subject, inferred: dict[str, Any]) -> Subject:
     """The rate of dropout, where the subject holds just one that is not zero."""
     if subject.spec.dropout is not None or not isinstance(made, nn.Module):
         return subject
@@ -301,7 +301,7 @@ def _chosen(
         ):
             raise SubjectError(
                 "target: no position of the input reaches any other position of the output, and "
-                "no known fault explains it: this is no attention over positions; declare "
+                "no known fault explains it: this is not attention over positions; declare "
                 "call.form and params if it is"
             )
         return subject, chosen

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import SubjectError
 from manyheads.verify.infer_form import weight_arguments
-from manyheads.verify.infer_names import CONFIGS, GUESSES, SIZES, Stranger
+from manyheads.verify.infer_names import CONFIGS, GUESSES, SIZES, Target
 from manyheads.verify.infer_params import params_words, take_inventory
 from manyheads.verify.infer_trial import Argument
 from manyheads.verify.loading import build
@@ -22,7 +22,7 @@ _MISSING = 12
 _DROPOUT = 0.25  # where none is declared, so that a fault of it can be seen
 
 
-def is_factory(target: Stranger) -> bool:
+def is_factory(target: Target) -> bool:
     """Whether a function makes a module rather than being the attention itself."""
     if not inspect.isfunction(target):
         return False
@@ -57,7 +57,7 @@ def _value(name: str, known: dict[str, Any]) -> tuple[bool, Any]:
     return False, None
 
 
-def _size(size: str, known: dict[str, Any]) -> Stranger:
+def _size(size: str, known: dict[str, Any]) -> Target:
     if size in known:
         return known[size]
     defaults: dict[str, Any] = {
@@ -135,8 +135,8 @@ def _by_place(
     parameter: inspect.Parameter,
     unnamed: list[inspect.Parameter],
     known: dict[str, Any],
-    target: Stranger,
-) -> Stranger:
+    target: Target,
+) -> Target:
     """The first two arguments that no name explains are the width and the number of heads."""
     simple = {"bool": False, bool: False, "float": 0.0, float: 0.0}
     if parameter.annotation in simple:
@@ -152,11 +152,11 @@ def _by_place(
     )
 
 
-def _is_named(size: str, target: Stranger) -> bool:
+def _is_named(size: str, target: Target) -> bool:
     return any(p.name.lower() in SIZES[size] for p in _parameters(target))
 
 
-def _config(target: Stranger, parameter: inspect.Parameter, known: dict[str, Any]) -> Stranger:
+def _config(target: Target, parameter: inspect.Parameter, known: dict[str, Any]) -> Target:
     """A configuration object: of the annotated class where there is one, else a plain namespace."""
     every = config_of(known)
     annotation = _annotation(target, parameter)
@@ -169,7 +169,7 @@ def _config(target: Stranger, parameter: inspect.Parameter, known: dict[str, Any
     return dict(every) if annotation is dict else SimpleNamespace(**every)
 
 
-def _annotation(target: Stranger, parameter: inspect.Parameter) -> Stranger:
+def _annotation(target: Target, parameter: inspect.Parameter) -> Target:
     maker = target.__init__ if inspect.isclass(target) else target
     try:
         return typing.get_type_hints(maker).get(parameter.name)
@@ -177,7 +177,7 @@ def _annotation(target: Stranger, parameter: inspect.Parameter) -> Stranger:
         return parameter.annotation if inspect.isclass(parameter.annotation) else None
 
 
-def built(target: Stranger, subject: Subject) -> tuple[Any, Subject, dict[str, Any]]:
+def built(target: Target, subject: Subject) -> tuple[Any, Subject, dict[str, Any]]:
     """Build the target, with guessed arguments where none are declared.
 
     Returns:
@@ -208,7 +208,7 @@ def built(target: Stranger, subject: Subject) -> tuple[Any, Subject, dict[str, A
     )
 
 
-def _made(target: Stranger, subject: Subject) -> Stranger:
+def _made(target: Target, subject: Subject) -> Target:
     if inspect.isfunction(target) and subject.submodule is None and is_factory(target):
         subject_of_factory = Subject(target=subject.target, kwargs=subject.kwargs, submodule="")
         return build(target, subject_of_factory)
@@ -230,7 +230,7 @@ def _add_missing(error: BaseException | None, kwargs: dict[str, Any]) -> bool:
     return False
 
 
-def _guess(name: str) -> Stranger:
+def _guess(name: str) -> Target:
     low = name.lower()
     if "drop" in low or "prob" in low:
         return 0.0
@@ -239,7 +239,7 @@ def _guess(name: str) -> Stranger:
     return 64 if "len" in low or "size" in low else None
 
 
-def read_sizes(made: Stranger, spec: Spec) -> dict[str, int]:
+def read_sizes(made: Target, spec: Spec) -> dict[str, int]:
     """Width, heads and key/value heads off attributes, where they are not declared."""
     found: dict[str, int] = {}
     holders = [
@@ -287,7 +287,7 @@ def _plain(kwargs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _words(value: Stranger) -> str:
+def _words(value: Target) -> str:
     kind = type(value).__name__
     return (
         f"a tensor {tuple(value.shape)}"
@@ -314,7 +314,7 @@ def check_divides(subject: Subject) -> None:
         )
 
 
-def with_sizes(made: Stranger, subject: Subject, inferred: dict[str, Any]) -> Subject:
+def with_sizes(made: Target, subject: Subject, inferred: dict[str, Any]) -> Subject:
     """Width and heads off the built object, or off the arguments that it was built with."""
     spec = subject.spec
     known = read_sizes(made, spec)
@@ -333,11 +333,11 @@ def with_sizes(made: Stranger, subject: Subject, inferred: dict[str, Any]) -> Su
     }
     if spec.num_heads is None and "num_heads" not in known:
         raise SubjectError(
-            "spec.num_heads is missing and no attribute of the subject says it: declare --num-heads"
+            "spec.num_heads is missing and no attribute of the subject has it: declare --num-heads"
         )
     if spec.embed_dim is None and "embed_dim" not in known and spec.head_dim is None:
         raise SubjectError(
-            "spec.embed_dim is missing and no attribute of the subject says it: declare --embed-dim"
+            "spec.embed_dim is missing and no attribute of the subject has it: declare --embed-dim"
         )
     if known:
         inferred["spec"] = dict(known)
@@ -345,7 +345,7 @@ def with_sizes(made: Stranger, subject: Subject, inferred: dict[str, Any]) -> Su
 
 
 def with_weight_arguments(
-    made: Stranger, subject: Subject, arguments: list[Argument], inferred: dict[str, Any]
+    made: Target, subject: Subject, arguments: list[Argument], inferred: dict[str, Any]
 ) -> Subject:
     """Names of the weights where a function takes them as arguments."""
     if isinstance(made, nn.Module) or subject.params is not None:
@@ -357,7 +357,7 @@ def with_weight_arguments(
     return replace(subject, params=params)
 
 
-def with_context_width(made: Stranger, subject: Subject) -> Subject:
+def with_context_width(made: Target, subject: Subject) -> Subject:
     """The width of a context, where keys or values are read from another width than queries."""
     spec = subject.spec
     if spec.kdim is not None or not isinstance(made, nn.Module):

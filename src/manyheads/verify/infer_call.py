@@ -23,7 +23,7 @@ from manyheads.verify.subject import CallSpec, MaskSpec, Subject
 _LENGTH = 9
 
 
-def influence(callee: Callee, problem: Problem) -> Tensor | None:
+def reached_keys(callee: Callee, problem: Problem) -> Tensor | None:
     """(T, S): whether outputs of sample 0 move when a key changes; None where a call raises."""
     with torch.no_grad():
         base = callee.call(problem).output
@@ -70,7 +70,7 @@ def find_order(callee: Callee, subject: Subject) -> Order:
     """Whether a subject is causal or windowed without being asked."""
     queries = _LENGTH
     problem = ProblemMaker(subject, None).plain(2, queries, queries, seed=230)
-    reached = influence(callee, problem)
+    reached = reached_keys(callee, problem)
     if reached is None or reached.shape != (queries, queries):
         return Order()
     later = torch.ones(queries, queries, dtype=torch.bool).triu(2)
@@ -240,7 +240,7 @@ def _special(callee: Callee, subject: Subject, located: Located, name: str) -> s
         if subject.spec.causal == "always":
             gap = _parity(callee, subject.with_spec(causal=None, window=None), located, spec)
             if gap is not None and gap <= 1e-6:
-                return f"a mask given as {name} takes the place of causality"
+                return f"a mask given as {name} replaces causality"
         if spec.axes == "BS" and subject.call.form == "self":
             gap = _parity(callee, subject, located, spec, only_visible=True)
             if gap is not None and gap <= 1e-6:

@@ -18,7 +18,7 @@ from manyheads.faults.softmax import scale_candidates
 from manyheads.verify.calling import Callee
 from manyheads.verify.context import RIGHT, relative_gap
 from manyheads.verify.diagnose import all_variants
-from manyheads.verify.infer_names import GUESSES, Stranger
+from manyheads.verify.infer_names import GUESSES, Target
 from manyheads.verify.infer_params import Reading
 from manyheads.verify.parameters import Located, locate
 from manyheads.verify.problems import ProblemMaker
@@ -113,7 +113,7 @@ def weights_of(callee: Callee, reading: Reading) -> Located | None:
     return replace(found, heads=heads)
 
 
-def _root(callee: Callee) -> Stranger:
+def _root(callee: Callee) -> Target:
     from types import SimpleNamespace
 
     return SimpleNamespace(**callee.arguments) if callee.arguments else callee.made
@@ -140,7 +140,7 @@ def _trials(
             yield _with(reading, position=position, scale=scale), weights, name
 
 
-def _with(reading: Reading, **changes: Stranger) -> Reading:
+def _with(reading: Reading, **changes: Target) -> Reading:
     return replace(reading, spec=replace(reading.spec, **changes))
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import SubjectError
 from manyheads.verify.calling import Callee
-from manyheads.verify.infer_names import Stranger, bias_role, role_of
+from manyheads.verify.infer_names import Target, bias_role, role_of
 from manyheads.verify.infer_trial import (
     Adapter,
     Argument,
@@ -92,7 +92,7 @@ def _cached(trials: Trials, layout: str, x: Tensor, keywords: dict[str, Any]) ->
             or len(begun.raw) < 2
             or begun.raw[1] is None
         ):
-            return Reply(raised=begun.raised or "no cache is handed back")
+            return Reply(raised=begun.raised or "no cache is returned")
         going, alone = (
             trials.call(second, begun.raw[1], **keywords),
             trials.call(second, None, **keywords),
@@ -101,7 +101,7 @@ def _cached(trials: Trials, layout: str, x: Tensor, keywords: dict[str, Any]) ->
             continue
         if not torch.allclose(going.output, alone.output):
             return trials.call(x, None, **keywords)
-    return Reply(raised="the cache makes no difference")
+    return Reply(raised="the cache has no effect")
 
 
 def _static(trials: Trials, layout: str, x: Tensor, keywords: dict[str, Any]) -> Reply:
@@ -119,7 +119,7 @@ def _static(trials: Trials, layout: str, x: Tensor, keywords: dict[str, Any]) ->
         and alone.output.shape == going.output.shape
         and torch.allclose(going.output, alone.output)
     ):
-        return Reply(raised="the cache makes no difference")
+        return Reply(raised="the cache has no effect")
     return trials.call(x, 0, **keywords)
 
 
@@ -130,7 +130,7 @@ def order_of_axes(
     layout: str,
     extra: dict[str, Any],
     reply: Reply,
-    made: Stranger,
+    made: Target,
 ) -> str:
     """Which of the first two axes counts positions: the one along which a change spreads."""
     if layout == "BET" or form == "heads":
@@ -192,7 +192,7 @@ _LENGTH = {
 }
 
 
-def _said_order(made: Stranger) -> str | None:
+def _said_order(made: Target) -> str | None:
     """The order that the author's own words for the axes say, such as B, T, C = x.shape."""
     inner = made.inner if isinstance(made, Adapter) else made
     try:
@@ -227,7 +227,7 @@ class Form:
     """As in a declaration."""
     layout: str
     """As in a declaration."""
-    made: Stranger
+    made: Target
     """What is called: the subject, or an adapter around it."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Keywords of every call."""
@@ -265,7 +265,7 @@ def weight_arguments(arguments: list[Argument]) -> ParamSpec | None:
     return None
 
 
-def find_form(made: Stranger, subject: Subject) -> Form:
+def find_form(made: Target, subject: Subject) -> Form:
     """Find a manner of calling that runs and keeps the shape.
 
     Args:
@@ -295,7 +295,7 @@ def find_form(made: Stranger, subject: Subject) -> Form:
     )
 
 
-def _forms(made: Stranger, arguments: list[Argument]) -> list[str]:
+def _forms(made: Target, arguments: list[Argument]) -> list[str]:
     """Forms to try, likeliest first."""
     roles = [a.role for a in arguments if not a.is_keyword]
     required = [a for a in arguments if a.required and a.role not in ("mask", "rotary", "ids")]
@@ -337,7 +337,7 @@ def _shapes(form: str, subject: Subject) -> Iterator[tuple[str, list[tuple[int, 
 
 
 def _with_fillers(
-    trials: Trials, made: Stranger, subject: Subject, form: str, arguments: list[Argument]
+    trials: Trials, made: Target, subject: Subject, form: str, arguments: list[Argument]
 ) -> Form | None:
     """The form with every further required argument filled in, if it runs."""
     weights = (
@@ -368,7 +368,7 @@ def _with_fillers(
 
 def _try(
     trials: Trials,
-    made: Stranger,
+    made: Target,
     subject: Subject,
     form: str,
     extra: dict[str, Any],
@@ -395,7 +395,7 @@ def _try(
 
 
 def _by_sample(
-    trials: Trials, made: Stranger, subject: Subject, form: str, extra: dict[str, Any]
+    trials: Trials, made: Target, subject: Subject, form: str, extra: dict[str, Any]
 ) -> Form | None:
     """A subject that takes (T, E) only, one sample at a time."""
     if form not in ("self", "cross", "qkv"):
@@ -416,7 +416,7 @@ def _by_sample(
         layout="BTE",
         made=adapter,
         extra=extra,
-        filled={"batch": "one sample a call, without batch axis"},
+        filled={"batch": "one sample per call, without batch axis"},
     )
 
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-Stranger = Any
+Target = Any
 """Whatever was loaded or built: a class, a module, a function, a configuration."""
 
 SIZES: dict[str, tuple[str, ...]] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from manyheads.verify.infer_names import Stranger, bias_role, packed_order, role_of
+from manyheads.verify.infer_names import Target, bias_role, packed_order, role_of
 from manyheads.verify.parameters import attribute
 from manyheads.verify.subject import ParamSpec, Spec
 
@@ -19,7 +19,7 @@ class Item:
     """A weight, or the same weight of every head."""
 
     path: str
-    """Attribute path; {h} stands for the head index."""
+    """Attribute path; {h} is replaced by the head index."""
     shape: tuple[int, ...]
     """Of one weight, as stored."""
     role: str | None
@@ -69,7 +69,7 @@ def _children(module: nn.Module) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _walk(holder: Stranger, path: str, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _walk(holder: Target, path: str, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
     """Leaves: modules with a weight, and tensors that are not part of one."""
     if depth > _DEEP:
         return
@@ -82,20 +82,20 @@ def _walk(holder: Stranger, path: str, depth: int, seen: set[int]) -> Iterator[t
             yield from _walk(value, here, depth + 1, seen | {id(value)})
 
 
-def _entries(holder: Stranger) -> Iterator[tuple[str, Any]]:
+def _entries(holder: Target) -> Iterator[tuple[str, Any]]:
     if isinstance(holder, dict):
         return ((name, value) for name, value in holder.items() if isinstance(name, str))
     return ((str(i), value) for i, value in enumerate(holder))
 
 
-def _is_leaf(value: Stranger) -> bool:
+def _is_leaf(value: Target) -> bool:
     if not isinstance(value, nn.Module):
         return False
     weight = getattr(value, "weight", None)
     return isinstance(weight, Tensor) and not isinstance(value, nn.Embedding) and weight.dim() >= 2
 
 
-def take_inventory(made: Stranger, num_heads: int, num_kv_heads: int | None = None) -> Inventory:
+def take_inventory(made: Target, num_heads: int, num_kv_heads: int | None = None) -> Inventory:
     """Every matrix of a subject.
 
     Args:
@@ -126,7 +126,7 @@ def take_inventory(made: Stranger, num_heads: int, num_kv_heads: int | None = No
     )
 
 
-def _item(path: str, value: Stranger) -> Item | None:
+def _item(path: str, value: Target) -> Item | None:
     role = role_of(path)
     if isinstance(value, Tensor):
         is_weight = value.is_floating_point() and value.dim() in (2, 3) and min(value.shape) > 0
@@ -189,7 +189,7 @@ Sizes = tuple[int, int, int, int, int]
 """Head width, key/value heads, value width, widths of key and value input."""
 
 
-def sized_spec(made: Stranger, inventory: Inventory, params: ParamSpec, spec: Spec) -> Spec | None:
+def sized_spec(made: Target, inventory: Inventory, params: ParamSpec, spec: Spec) -> Spec | None:
     """The sizes that follow from the shapes under a reading, None where they do not fit."""
     if params.layout == "mha":
         return _sized_mha(attribute(made, params.names["module"]), spec)
@@ -340,7 +340,7 @@ class Reading:
     """What is unusual about it, for a note."""
 
 
-def readings(made: Stranger, inventory: Inventory, spec: Spec) -> list[Reading]:
+def readings(made: Target, inventory: Inventory, spec: Spec) -> list[Reading]:
     """Every reading that names and shapes allow, the most usual first.
 
     Args:
@@ -377,7 +377,7 @@ def _params(inventory: Inventory, spec: Spec) -> Iterator[Way]:
 
 
 def _outs(inventory: Inventory, by_role: dict[str, Item], unnamed: list[Item]) -> list[Item | None]:
-    """What may be the output projection; None stands for none."""
+    """What may be the output projection; None means none."""
     named = [item for item in inventory.items if item.role == "o"]
     named.sort(key=lambda item: item.path.count("."))
     if named:
@@ -385,11 +385,13 @@ def _outs(inventory: Inventory, by_role: dict[str, Item], unnamed: list[Item]) -
     return [*unnamed[:2], None]
 
 
-_NO_OUT = "the output projection that it holds is never applied: the output is the joined heads"
+_NO_OUT = (
+    "the output projection that it holds is never applied: the output is the concatenated heads"
+)
 
 
 def _with(
-    inventory: Inventory, layout: str, names: dict[str, Item], out: Item | None, **other: Stranger
+    inventory: Inventory, layout: str, names: dict[str, Item], out: Item | None, **other: Target
 ) -> ParamSpec:
     every = {**names, **({} if out is None else {"o": out})}
     paths = {kind: item.path for kind, item in every.items()}

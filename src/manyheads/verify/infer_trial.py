@@ -15,7 +15,7 @@ from manyheads.core.config import Rotary
 from manyheads.core.errors import SubjectError
 from manyheads.verify.calling import randomise, read_answer
 from manyheads.verify.findings import short
-from manyheads.verify.infer_names import Stranger, role_of_argument
+from manyheads.verify.infer_names import Target, role_of_argument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Argument:
     """Whether it can only be given by name."""
 
 
-def arguments_of(made: Stranger) -> list[Argument]:
+def arguments_of(made: Target) -> list[Argument]:
     """The arguments of a call, those with stars left out.
 
     Raises:
@@ -60,7 +60,7 @@ def arguments_of(made: Stranger) -> list[Argument]:
     ]
 
 
-def _is_bool(annotation: Stranger) -> bool:
+def _is_bool(annotation: Target) -> bool:
     return (
         annotation is bool
         or annotation in ("bool", "bool | None", "Optional[bool]")
@@ -82,9 +82,9 @@ class Reply:
 
 @dataclass(kw_only=True)
 class Trials:
-    """Trial calls of a copy in one dtype, weights drawn anew, with a limit on time."""
+    """Trial calls of a copy in one dtype, weights drawn at random, with a limit on time."""
 
-    made: Stranger
+    made: Target
     """The copy."""
     dtype: torch.dtype
     """Of parameters and inputs."""
@@ -93,7 +93,7 @@ class Trials:
     raised: list[str] = field(default_factory=list)
     """What calls raised, in order."""
 
-    def call(self, *inputs: Stranger, **keywords: Stranger) -> Reply:
+    def call(self, *inputs: Target, **keywords: Target) -> Reply:
         """One call, on copies of the inputs; an exception becomes part of the reply."""
         if time.perf_counter() > self.deadline:
             return Reply(raised="TimeoutError: the trials took too long")
@@ -293,14 +293,14 @@ class Adapter(nn.Module):
         self.inner, self.makers, self.width = inner, dict(makers), width
         self.axis, self.by_sample = axis, by_sample
 
-    def __getattr__(self, name: str) -> Stranger:
+    def __getattr__(self, name: str) -> Target:
         """Whatever is not ours is the inner module's."""
         try:
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("inner"), name)
 
-    def forward(self, *inputs: Stranger, **keywords: Stranger) -> Stranger:
+    def forward(self, *inputs: Target, **keywords: Target) -> Target:
         """Call the inner module with everything that it needs."""
         if self.by_sample:
             return self._each_sample(inputs, keywords)

@@ -45,7 +45,7 @@ def examine(subject: Subject) -> Examined:
         subject: what was declared.
 
     Returns:
-        its report; `undetermined` with the reason where its code raises or it cannot be judged.
+        its report; `undetermined` with the reason where its code raises or it cannot be checked.
     """
     begun = time.perf_counter()
     try:
@@ -60,7 +60,7 @@ def examine(subject: Subject) -> Examined:
     return Examined(report=undetermined(subject, reason, seconds=seconds), refused=refused)
 
 
-def judged(target: Any, subject: Subject) -> VerifyReport:  # noqa: ANN401 - a stranger's object
+def judged(target: Any, subject: Subject) -> VerifyReport:  # noqa: ANN401 - any object
     """Build a loaded target, infer what is not declared, and verify it.
 
     Args:
@@ -203,7 +203,7 @@ class IsolatedRun:
         if was_late:
             return (
                 f"no answer within the time limit of {self.limits.seconds:g} s: it was stopped",
-                "Look for an endless loop or a wait, declare smaller sizes, or raise --time-limit.",
+                "find an endless loop or a wait, declare smaller sizes, or raise --time-limit",
             )
         if len(self._answer) > _MAX_ANSWER:
             return f"the report exceeds {_MAX_ANSWER} bytes", ""
@@ -211,16 +211,16 @@ class IsolatedRun:
         if not os.WIFSIGNALED(status):
             return (
                 f"its code ended the process with exit status {os.waitstatus_to_exitcode(status)}",
-                "Remove os._exit and the like from what runs when it is loaded, built or called.",
+                "remove os._exit and similar calls from the code",
             )
         number = os.WTERMSIG(status)
         name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
         if number == signal.SIGKILL:
             return (
-                f"its process was killed ({name}), most likely for the memory that it used",
-                "Declare smaller sizes.",
+                f"its process was killed ({name}), most likely because it used too much memory",
+                "declare smaller sizes",
             )
-        return f"its process crashed ({name})", "Run the module by itself to find the crash."
+        return f"its process crashed ({name})", "run the module alone to find the crash"
 
 
 def _shortened(output: bytes) -> bytes:
@@ -343,10 +343,10 @@ def verify_subjects(
     limits: Limits | None = None,
     on_done: OnDone | None = None,
 ) -> list[VerifyReport]:
-    """Judge subjects, each in a process of its own; this runs their code.
+    """Check subjects, each in a process of its own; this runs their code.
 
     Args:
-        subjects: as `read_manifest` gives them; an error stands for a subject that can't be read.
+        subjects: as `read_manifest` gives them; an error in place of a subject that cannot be read.
         jobs: how many run at a time; by default one a processor, at most two.
         limits: time and memory of one subject.
         on_done: called with the index and the verdict of each subject when it is done.

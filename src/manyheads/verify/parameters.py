@@ -16,7 +16,7 @@ Pair = tuple[Tensor, Tensor | None]
 """A weight and its bias, if any."""
 
 
-def attribute(root: object, path: str) -> Any:  # noqa: ANN401 - whatever stands there
+def attribute(root: object, path: str) -> Any:  # noqa: ANN401 - any attribute
     """Follow a dotted path through attributes and list positions.
 
     Raises:
@@ -57,7 +57,7 @@ class WeightReader:
             head: number of the head where each has its own.
 
         Raises:
-            SubjectError: no path is declared, or nothing of use stands there.
+            SubjectError: no path is declared, or it is neither a tensor nor a module.
         """
         path = self.params.names.get(kind)
         if path is None:
@@ -257,7 +257,7 @@ def _mha(
     path = params.names.get("module", "")
     module = attribute(root, path)
     if not isinstance(module, nn.MultiheadAttention):
-        raise SubjectError(f"params.module ({path!r}) is no nn.MultiheadAttention")
+        raise SubjectError(f"params.module ({path!r}) is not an nn.MultiheadAttention")
     packed, bias = _tensor(module, "in_proj_weight"), _tensor(module, "in_proj_bias")
     if packed is not None:
         weights = list(packed.chunk(3))

@@ -14,19 +14,37 @@ from manyheads.verify.subject import Subject
 
 
 class NotSoundError(Exception):
-    """A subject that is faulty or could not be judged; its text is the report."""
+    """A subject that is faulty or could not be checked; its text is the report."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options; each of the first three adds subjects."""
-    group = parser.getgroup("manyheads", "attention under test (runs the code of the subjects)")
+    group = parser.getgroup("manyheads", "check attention modules (runs their code)")
     add = group.addoption
-    add("--manyheads", action="append", metavar="FILE.py:NAME", help="judge this attention")
-    add("--manyheads-subject", action="append", metavar="FILE", help="judge this subject file")
-    add("--manyheads-subjects", action="append", metavar="FILE", help="judge all of a manifest")
+    add(
+        "--manyheads", action="append", metavar="FILE.py:NAME", help="check this module or function"
+    )
+    add(
+        "--manyheads-subject",
+        action="append",
+        metavar="FILE",
+        help="check the subject of this JSON file",
+    )
+    add(
+        "--manyheads-subjects",
+        action="append",
+        metavar="FILE",
+        help="check all subjects of this JSON file",
+    )
     add("--manyheads-embed-dim", type=int, metavar="N", help="embed_dim of --manyheads")
     add("--manyheads-num-heads", type=int, metavar="N", help="num_heads of --manyheads")
-    add("--manyheads-time-limit", type=float, default=60.0, metavar="S", help="seconds a subject")
+    add(
+        "--manyheads-time-limit",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="time limit for each subject, in seconds (default 60)",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -88,10 +106,10 @@ class SubjectItem(pytest.Item):
         self.subject = subject
 
     def runtest(self) -> None:
-        """Judge it.
+        """Check it.
 
         Raises:
-            NotSoundError: it is faulty or could not be judged.
+            NotSoundError: it is faulty or could not be checked.
         """
         from manyheads.verify.isolation import Limits, verify_subjects
 
@@ -111,5 +129,5 @@ class SubjectItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where it stands in lists of tests."""
+        """Its place in lists of tests."""
         return self.path, None, f"manyheads: {self.name}"

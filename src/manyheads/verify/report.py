@@ -11,6 +11,7 @@ from typing import Any
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import reason_of, write_whole
+from manyheads.core.tables import Table, html_from_table
 from manyheads.core.text import printable
 from manyheads.verify.findings import CheckResult, Finding, Verdict
 from manyheads.verify.subject import Subject
@@ -73,7 +74,7 @@ def undetermined(
     seconds: float = 0.0,
     inferred: Mapping[str, Any] | None = None,
 ) -> VerifyReport:
-    """The report of a subject that could not be judged.
+    """The report of a subject that could not be checked.
 
     Args:
         subject: the subject; None where not even that could be read.
@@ -234,7 +235,7 @@ def first_fault(report: VerifyReport) -> str:
 
 def understood_lines(inferred: Mapping[str, Any]) -> list[str]:
     """What was not declared and how it was understood."""
-    lines = ["", "I understood:"] if inferred else []
+    lines = ["", "Inferred:"] if inferred else []
     for name, words in understood(inferred):
         text = f"{name}: {words}"
         lines += wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
@@ -375,7 +376,7 @@ def html_from_report(report: VerifyReport) -> str:
 
 
 def page_from_reports(reports: Sequence[VerifyReport]) -> str:
-    """A page that stands alone: a table of all reports where there are several, then each."""
+    """A complete page: a table of all reports where there are several, then each."""
     title = heading(reports[0]) if len(reports) == 1 else summary(reports)
     table = _html_table(reports) if len(reports) > 1 else ""
     sections = "".join(map(_html_section, reports))
@@ -416,7 +417,7 @@ def _understood(report: VerifyReport) -> str:
     items = "".join(
         f"<li>{escape(name)}: {escape(words)}</li>" for name, words in understood(report.inferred)
     )
-    return f"<p>I understood:</p><ul>{items}</ul>"
+    return f"<p>Inferred:</p><ul>{items}</ul>"
 
 
 def _html_finding(number: int, finding: Finding) -> str:
@@ -437,33 +438,27 @@ def _html_finding(number: int, finding: Finding) -> str:
 
 
 def _html_checks(checks: Sequence[CheckResult]) -> str:
-    rows = "".join(
-        f"<tr><td>{escape(check.status)}</td><th scope='row'>{escape(clean(check.name))}</th>"
-        f"<td>{escape(clean(check.why))}</td>"
-        f"<td>{'' if check.figure is None else f'{check.figure:.3g}'}</td></tr>"
-        for check in checks
+    table = Table(
+        title="What was checked, and what was skipped and why",
+        columns=("check", "status", "why", "figure"),
+        rows=tuple(
+            (clean(c.name), c.status, clean(c.why), "" if c.figure is None else f"{c.figure:.3g}")
+            for c in checks
+        ),
     )
-    heads = "".join(f"<th scope='col'>{name}</th>" for name in ("status", "check", "why", "figure"))
-    return (
-        "<div class='mh-wide'><table>"
-        "<caption>What was checked, and what was skipped and why</caption>"
-        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    return f"<div class='mh-wide'>{html_from_table(table)}</div>"
 
 
 def _html_table(reports: Sequence[VerifyReport]) -> str:
-    rows = "".join(
-        f"<tr><th scope='row'>{escape(clean(report.id or report.target))}</th>"
-        f"<td>{escape(report.verdict)}</td><td>{report.seconds:.2f}</td>"
-        f"<td>{escape(first_fault(report))}</td></tr>"
-        for report in reports
+    table = Table(
+        title=summary(reports),
+        columns=("subject", "verdict", "seconds", "first finding"),
+        rows=tuple(
+            (clean(r.id or r.target), r.verdict, f"{r.seconds:.2f}", first_fault(r))
+            for r in reports
+        ),
     )
-    names = ("subject", "verdict", "seconds", "first finding")
-    heads = "".join(f"<th scope='col'>{name}</th>" for name in names)
-    return (
-        f"<div class='mh-wide'><table><caption>{escape(summary(reports))}</caption>"
-        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    return f"<div class='mh-wide'>{html_from_table(table)}</div>"
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a report holds

@@ -78,9 +78,9 @@ def completed(subject: Subject) -> Subject:
     """Fill in what a declaration may leave out, by the defaults of the form."""
     spec, call = subject.spec, subject.call
     if spec.num_heads is None:
-        raise SubjectError("spec.num_heads is missing: declare it, it cannot be read off")
+        raise SubjectError("spec.num_heads is missing: declare it, it cannot be inferred")
     if spec.embed_dim is None and spec.head_dim is None:
-        raise SubjectError("spec.embed_dim is missing: declare it, it cannot be read off")
+        raise SubjectError("spec.embed_dim is missing: declare it, it cannot be inferred")
     call = replace(
         call,
         form=call.form or "self",
@@ -94,7 +94,7 @@ def completed(subject: Subject) -> Subject:
 def verify(
     made: nn.Module | Callable[..., Any], subject: Subject, inferred: dict[str, Any] | None = None
 ) -> VerifyReport:
-    """Judge a built subject.
+    """Check a built subject.
 
     Args:
         made: the module or function; a module is copied, never changed.
@@ -166,7 +166,7 @@ def _first_call(ctx: Context) -> VerifyReport | None:
             None,
             "shapes",
             f"the output has shape {have}, expected {want}",
-            fix="look at how heads are merged",
+            fix="correct how heads are merged",
         )
         ctx.failed("shapes", finding)
         return _report(ctx, {}, 0.0)
@@ -181,10 +181,10 @@ def _first_call(ctx: Context) -> VerifyReport | None:
 def _no_numbers(output: Tensor) -> Finding:
     """A finding for an output that holds no usable number at all."""
     if not output.is_floating_point():
-        says = f"the output is of {output.dtype}: attention gives floating-point numbers"
-        return found(None, "finite", says, fix="return the weighted sums as they are")
+        says = f"the output has dtype {output.dtype}, but attention gives floating-point numbers"
+        return found(None, "finite", says, fix="return the weighted sums without converting them")
     says = "the output is not finite: every number is NaN or infinite for ordinary input"
-    return found(None, "finite", says, fix="look for a division by zero or a row without keys")
+    return found(None, "finite", says, fix="find a division by zero or a query without any key")
 
 
 def _as_float64(located: Located | None) -> Located | None:
@@ -228,7 +228,7 @@ def _run_checks(ctx: Context) -> None:
     for check in FIRST:
         check(ctx)
     if any(f.fault in ("dropout-in-eval", "state-mutated") for f in ctx.findings):
-        ctx.skipped("values", "the same input gives other outputs call after call")
+        ctx.skipped("values", "the same input gives different outputs in every call")
         return
     check_values(ctx)
     explain_values(ctx)

@@ -223,7 +223,7 @@ class ParamSpec:
     layout: str
     """One of ARRANGEMENTS."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """Attribute path of q, k, v, o, qkv, kv or module; {h} stands for the head index."""
+    """Attribute path of q, k, v, o, qkv, kv or module; {h} is replaced by the head index."""
     biases: Mapping[str, str] = field(default_factory=dict)
     """Attribute path of biases that are tensors of their own."""
     order: str = "qkv"

@@ -73,8 +73,16 @@ def dependence(ctx: Context) -> list[Finding]:
     reaches_away = bool((own & ~torch.eye(queries, keys, dtype=torch.bool)).any())
     is_over_batch = not reaches_away and ctx.subject.call.form != "cross"
     if not bool(reached.any()):
-        says = "the output does not change whatever the input is"
-        return [found(None, "dependence", says, fix="look at what replaces it", evidence=shown)]
+        says = "the output is the same for every input"
+        return [
+            found(
+                None,
+                "dependence",
+                says,
+                fix="find the line that replaces the result",
+                evidence=shown,
+            )
+        ]
     if bool(reached[:, 1:].any()):
         return _across_samples(reached, is_over_batch, shown)
     if not reaches_away and queries > 1 and int(allowed.sum()) > queries:
@@ -121,7 +129,7 @@ def _against_order(own: Tensor, allowed: Tensor, shown: Shown) -> list[Finding]:
             f"input position {s} does not reach output position {t}, which may attend to it "
             f"({int(missing.sum())} such pairs)"
         )
-        return [found(None, name, says, fix="look at what hides that key", evidence=shown)]
+        return [found(None, name, says, fix="find the mask that hides that key", evidence=shown)]
     return []
 
 
@@ -145,8 +153,9 @@ def _permutation(ctx: Context, shown: Shown) -> list[Finding]:
     if gap <= ctx.tolerance * 10:
         return []
     says = (
-        f"permuting the input positions does not permute the output (difference {gap:.3g} of the "
-        "largest): contents of positions are mixed, or positions enter undeclared"
+        f"a permutation of the input positions does not permute the output (difference {gap:.3g} "
+        "of the largest): the contents of positions are mixed, or there are undeclared position "
+        "encodings"
     )
     return [
         found(kind, "permutation", says, severity=ctx.against_declared, gap=gap, evidence=shown)

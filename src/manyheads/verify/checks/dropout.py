@@ -41,11 +41,11 @@ def check_dropout(ctx: Context) -> None:
         ctx.skipped("dropout", "no dropout is declared, or the weights are not known")
         return
     if ctx.subject.call.form in ("cache", "static_cache"):
-        ctx.skipped("dropout", "a cached call is made for inference")
+        ctx.skipped("dropout", "cached calls are for inference, without dropout")
         return
     length = _solvable_length(ctx)
     if length < 2:
-        ctx.skipped("dropout", "the output is too narrow to solve for the weights")
+        ctx.skipped("dropout", "the output has too few channels to solve for the weights")
         return
     problem = ctx.maker.plain(3, length, length, seed=95)
     if check_training_weights(ctx, ctx.maker.plain(2, 7, seed=96)):

@@ -33,7 +33,7 @@ def check_gradients(ctx: Context) -> None:
         ctx.skipped("gradients", "the values differ already")
         return
     if ctx.subject.call.form == "static_cache":
-        ctx.skipped("gradients", "a cache of its own buffers is made for inference")
+        ctx.skipped("gradients", "a cache in buffers of the module is for inference")
         return
     located = None if ctx.located is None else ctx.callee.located()
     if located is None:
@@ -54,7 +54,7 @@ def check_gradients(ctx: Context) -> None:
         mine = _gradients((outcome.output * probe).sum(), targets)
     except RuntimeError as error:
         says = f"the backward pass raises {short(error)}"
-        fix = "do not change tensors in place that the graph still needs"
+        fix = "do not change tensors in place that autograd still needs"
         ctx.failed("gradients", found(None, "gradients", says, fix=fix))
         return
     with torch.enable_grad():
@@ -74,7 +74,7 @@ def _gradients(loss: Tensor, targets: dict[str, Tensor]) -> tuple[Tensor | None,
 
 
 def _heads_in_float64(ctx: Context) -> HeadWeights | None:
-    """The subject's weights, read anew, through which gradients flow."""
+    """The subject's weights, read again, through which gradients flow."""
     located = ctx.callee.located()
     assert located is not None
     if located.heads is None:
@@ -86,10 +86,7 @@ def _no_graph(ctx: Context, raised: str | None) -> None:
     if raised is not None:
         ctx.skipped("gradients", f"the call raises {raised}")
         return
-    says = (
-        "the output is cut off from the inputs and from all parameters: nothing can be trained "
-        "through it"
-    )
+    says = "no gradient reaches the inputs or any parameter: nothing can be trained through it"
     ctx.failed("gradients", found("gradient-cut", "gradients", says))
 
 

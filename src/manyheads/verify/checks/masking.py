@@ -39,7 +39,7 @@ def check_empty_rows(ctx: Context) -> None:
     for spec in specs:
         if _check_one(ctx, spec):
             return
-    ctx.passed("empty rows", "a query without any allowed key harms nothing else")
+    ctx.passed("empty rows", "a query without any allowed key has no effect on other queries")
 
 
 def _rows(output: Tensor, empty: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
@@ -144,7 +144,7 @@ _AUTOCAST = 0.2
 def check_autocast(ctx: Context) -> None:
     """Under autocast to bfloat16 the output must be that of float32, up to rounding."""
     if ctx.values_are_wrong or ctx.located is None:
-        ctx.skipped("autocast", "the weights are not known, or the values differ already")
+        ctx.skipped("autocast", "the weights are not known, or the values differ")
         return
     try:
         callee = ctx.callee.in_dtype(torch.float32)
@@ -180,7 +180,7 @@ def check_hidden_content(ctx: Context) -> None:
     specs = ctx.subject.call.masks or ()
     by_key = [spec for spec in specs if spec.axes in ("BS", "B")]
     if not by_key or ctx.values_are_wrong or ctx.subject.call.form in ("cache", "static_cache"):
-        ctx.skipped("hidden content", "no mask of keys, or the values differ already")
+        ctx.skipped("hidden content", "there is no mask of keys, or the values differ")
         return
     for spec in by_key:
         problem = ctx.maker.masked(ctx.maker.plain(2, 6, 8, seed=142), (spec,), seed=4)
@@ -193,7 +193,7 @@ def check_hidden_content(ctx: Context) -> None:
         if gap > max(ctx.tolerance, 1e-9):
             says = (
                 f"numbers {_LARGE:g} times as large at keys that {spec.arg} hides change the "
-                f"output of real queries by {gap:.3g} of the largest: they are hidden only softly"
+                f"output of real queries by {gap:.3g} of the largest: they are not fully hidden"
             )
             ctx.failed("hidden content", found("mask-value", "hidden content", says, gap=gap), gap)
             return
@@ -204,7 +204,7 @@ def check_hidden_content(ctx: Context) -> None:
             )
             ctx.failed("hidden content", found("mask-value", "hidden content", says))
             return
-    ctx.passed("hidden content", "what hidden keys hold does not matter, at large scores too")
+    ctx.passed("hidden content", "the content of hidden keys has no effect, at large scores too")
 
 
 def _is_weak(ctx: Context, problem: Problem) -> bool:

@@ -98,7 +98,7 @@ def _report_refusal(ctx: Context, dtype: torch.dtype, name: str, raised: str) ->
         or "expected m1 and m2" in text
     ):
         says = (
-            f"in {_short(dtype)} the {name} call raises {raised}: some tensor keeps another type "
+            f"in {_short(dtype)} the {name} call raises {raised}: some tensor keeps another dtype "
             "inside"
         )
         ctx.failed(
@@ -195,13 +195,13 @@ def check_long_rows(ctx: Context) -> None:
 
 
 def _why_no_long_rows(ctx: Context) -> str:
-    """Why long rows cannot be judged; empty where they can."""
+    """Why long rows cannot be checked; empty where they can."""
     if ctx.values_are_wrong:
         return "the values differ already"
     if ctx.located is None or ctx.subject.call.form in ("cache", "static_cache"):
         return "the weights are not known, or the call is cached"
     if ctx.subject.spec.position is not None:
-        return "positions in a half type lose more than sums do"
+        return "positions in a half type lose more accuracy than sums"
     return ""
 
 

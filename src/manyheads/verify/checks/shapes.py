@@ -34,7 +34,7 @@ def check_size_one(ctx: Context) -> None:
         if outcome.output is None:
             says = (
                 f"with batch {batch} and {queries} positions the call raises {outcome.raised}, "
-                "with larger sizes it does not"
+                "and with larger sizes it does not"
             )
             ctx.failed(
                 "size one",
@@ -55,9 +55,11 @@ def check_size_one(ctx: Context) -> None:
         if ctx.located is not None:
             worst = max(worst, relative_gap(outcome.output, ctx.answer(problem).output))
     if worst > ctx.tolerance:
-        ctx.skipped("size one", "shapes are kept; the values differ as in larger problems")
+        ctx.skipped("size one", "shapes are correct; the values differ as in larger problems")
         return
-    ctx.passed("size one", f"{tried} problems with an axis of size one keep their shape", worst)
+    ctx.passed(
+        "size one", f"{tried} problems with an axis of size one have the correct shape", worst
+    )
 
 
 def check_unbatched(ctx: Context) -> None:
@@ -121,7 +123,7 @@ def _call_raw(ctx: Context, inputs: list[Tensor]) -> Outcome:
 def check_strides(ctx: Context) -> None:
     """The same numbers in other memory must give the same answer, or a loud error."""
     if ctx.subject.call.form in ("cache", "static_cache"):
-        ctx.skipped("strides", "a cached call gets slices already")
+        ctx.skipped("strides", "cached calls already use slices")
         return
     problem = ctx.maker.plain(3, 6, seed=42)
     inputs = list(ctx.callee._inputs(problem, ctx.subject.call.layout or "BTE"))
@@ -147,5 +149,5 @@ def check_strides(ctx: Context) -> None:
             return
     why = "transposed, sliced and offset memory give the same answer"
     if refused:
-        why = f"{', '.join(refused)} memory is refused with an error, which is loud and legal"
+        why = f"{', '.join(refused)} memory is refused with an error, which is allowed"
     ctx.passed("strides", why, worst)

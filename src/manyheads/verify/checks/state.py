@@ -26,14 +26,14 @@ def check_repeatable(ctx: Context) -> None:
     if _follows_the_generator(ctx):
         says = (
             f"in evaluation mode two calls with the same input differ by {max(gaps):.3g} of the "
-            "largest output, and agree when the random generator is set back: dropout is active"
+            "largest output, and agree when the random generator is reset: dropout is active"
         )
         ctx.failed("repeatable", found("dropout-in-eval", "repeatable", says, gaps=gaps), max(gaps))
         return
     says = (
-        f"the same input gives other outputs call after call (the second differs by {gaps[0]:.3g}, "
-        f"the fourth by {gaps[2]:.3g} of the largest output) though nothing is random: a call "
-        "changes the module's state"
+        f"the same input gives different outputs in every call (the second differs by "
+        f"{gaps[0]:.3g}, the fourth by {gaps[2]:.3g} of the largest output) though nothing is "
+        "random: a call changes the module's state"
     )
     changed = _changed_state(ctx)
     if changed:
@@ -74,7 +74,7 @@ def _check_memory(ctx: Context, callee: Callee, first: Tensor) -> None:
             )
             says = (
                 f"after a call {what} the first input gives another output (difference {gap:.3g}): "
-                "the call left something behind"
+                "the call changes the state of the module"
             )
             ctx.failed(
                 "repeatable", found("state-mutated", "repeatable", says, gap=min(gap, 1e300)), gap
@@ -127,7 +127,7 @@ def check_inputs_kept(ctx: Context) -> None:
         return
     again = ctx.callee.fresh()._inputs(problem, ctx.subject.call.layout or "BTE")
     if layout in ("cache", "static_cache"):
-        ctx.skipped("inputs kept", "a cached call gets pieces of its input")
+        ctx.skipped("inputs kept", "cached calls get chunks of the input")
         return
     changed = [
         i
@@ -145,8 +145,8 @@ def check_inputs_kept(ctx: Context) -> None:
     i = changed[0]
     gap = float((outcome.inputs[i] - again[i]).abs().max())
     says = (
-        f"input {i + 1} of the call is changed in place, by up to {gap:.3g}: the caller's tensor "
-        "is no longer the same"
+        f"input {i + 1} of the call is changed in place, by up to {gap:.3g}: this changes the "
+        "tensor of the caller"
     )
     ctx.failed("inputs kept", found("input-mutated", "inputs kept", says, largest_change=gap))
 
@@ -197,4 +197,4 @@ def check_second_sequence(ctx: Context) -> None:
         )
         ctx.failed("second sequence", found("state-mutated", "second sequence", says, gap=gap), gap)
         return
-    ctx.passed("second sequence", "a second, shorter sequence starts afresh", gap)
+    ctx.passed("second sequence", "a second, shorter sequence does not see the first", gap)

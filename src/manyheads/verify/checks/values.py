@@ -239,12 +239,10 @@ def check_returned_weights(ctx: Context) -> None:
     promised = ctx.subject.call.returns == "out,weights"
     cases = [case for case in ctx.cases if case.outcome.attn_weights is not None]
     if ctx.located is None or not (cases or promised):
-        ctx.skipped(
-            "returned weights", "none are returned, or the weights of the layer are not known"
-        )
+        ctx.skipped("returned weights", "no weights are returned, or the parameters are not known")
         return
     if not cases:
-        says = "weights are declared as returned, but the answer holds only one tensor"
+        says = "weights are declared as returned, but the call returns only one tensor"
         ctx.failed("returned weights", found("returned-weights", "returned weights", says))
         return
     if not promised and ctx.subject.call.returns is not None:
@@ -257,7 +255,9 @@ def check_returned_weights(ctx: Context) -> None:
             ctx.failed("returned weights", finding, gap)
             return
         worst = max(worst, gap or 0.0)
-    ctx.passed("returned weights", f"weights of {len(cases)} calls are the softmax weights", worst)
+    ctx.passed(
+        "returned weights", f"weights of {len(cases)} calls equal the softmax weights", worst
+    )
 
 
 def _against_formula(ctx: Context, case: Case) -> tuple[Finding | None, float | None]:
@@ -329,7 +329,7 @@ def check_training_weights(ctx: Context, problem: Problem) -> bool:
 
 
 def check_weights_state(ctx: Context) -> None:
-    """Rows of weights must sum to one; judged only where there is no formula to compare with."""
+    """Rows of weights must sum to one; checked only where there is no formula to compare with."""
     for case in ctx.cases:
         weights = case.outcome.attn_weights
         if (
@@ -346,9 +346,7 @@ def check_weights_state(ctx: Context) -> None:
             continue
         gap = float((weights.double().sum(dim=-1) - 1.0).abs().max())
         if gap > 1e-6:
-            says = (
-                f"rows of the returned weights do not sum to one: they miss it by up to {gap:.3g}"
-            )
+            says = f"rows of the returned weights do not sum to one (error up to {gap:.3g})"
             ctx.failed(
                 "weights are probabilities",
                 found(None, "weights are probabilities", says, severity="note"),
