@@ -133,7 +133,7 @@ class OwnMaximum(Pipeline):
 
 
 def variants() -> list[Variant]:
-    """All readings of this family."""
+    """All variants of this family."""
     axes = ((-2, "queries"), (1, "heads"), (0, "samples"))
     found = [
         Variant(
