@@ -85,7 +85,9 @@ def test_an_error_keeps_its_kind_and_stops_the_others(site: Site) -> None:
 
 
 def test_a_process_that_dies_is_named_with_its_last_words(site: Site) -> None:
-    with pytest.raises(StudyError, match=r"run old-seed91: .* status 7 \(out of memory\): go on"):
+    with pytest.raises(
+        StudyError, match=r"run old-seed91: .* status 7 \(out of memory\): continue"
+    ):
         train([91], site)
 
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.core.files import reason_of, write_whole
+from manyheads.core.text import brief, quoted
 from manyheads.models import build_model
 from manyheads.models.config import ModelConfig
 
@@ -190,7 +191,7 @@ def _parsed(path: Path, data: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]
         if data.startswith(_PICKLE_STARTS):  # only now: a header's length can look like this
             raise _pickle(path) from error
         raise CheckpointError(
-            f"file ({path}) is damaged or no safetensors file ({error}): restore it"
+            f"file ({path}) is damaged or not a safetensors file ({error}): restore it"
         ) from error
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     metadata = header.get("__metadata__") or {}
@@ -208,12 +209,12 @@ def _parsed(path: Path, data: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(
-            f"file ({path}) holds no model of manyheads: give one that "
+            f"file ({path}) is not a model file of manyheads: give one that "
             "manyheads.checkpoints.write_model or a study wrote"
         ) from error
     if version != FORMAT:
         raise CheckpointError(
-            f"file ({path}) has format {version!r}, expected {FORMAT}: update manyheads"
+            f"file ({path}) has format {quoted(version)}, expected {FORMAT}: update manyheads"
         )
     return tensors, about
 
@@ -221,7 +222,7 @@ def _parsed(path: Path, data: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]
 def _config(path: Path, values: object) -> ModelConfig:
     try:
         if not isinstance(values, dict):
-            raise ConfigError("the file names no sizes")
+            raise ConfigError("it has no sizes: write the file with write_model")
         return ModelConfig.from_dict(values)
     except (ConfigError, TypeError) as error:
         raise CheckpointError(f"file ({path}) has no usable model config: {error}") from error
@@ -238,7 +239,11 @@ def _filled(path: Path, config: ModelConfig, tensors: Mapping[str, Tensor]) -> n
     dtypes = {tensor.dtype for tensor in tensors.values()}
     if len(dtypes) != 1 or not dtypes <= set(_DTYPES):
         names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
-        raise CheckpointError(f"file ({path}) holds {names}, expected one floating-point type")
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
+        raise CheckpointError(
+            f"file ({path}) holds {names}, expected one floating-point type: save all tensors as "
+            f"one of {known}"
+        )
     with torch.random.fork_rng(devices=[]):
         model = build_model(config)
     expected = model.state_dict()
@@ -258,7 +263,7 @@ def _filled(path: Path, config: ModelConfig, tensors: Mapping[str, Tensor]) -> n
 
 def _check_names(path: Path, expected: set[str], found: set[str]) -> None:
     wrong = [f"lacks {name}" for name in sorted(expected - found)]
-    wrong += [f"has an unknown {name}" for name in sorted(found - expected)]
+    wrong += [f"has an unknown {brief(name)}" for name in sorted(found - expected)]
     if wrong:
         raise CheckpointError(f"file ({path}) {wrong[0]}: give a file of one whole model")
 
