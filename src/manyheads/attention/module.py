@@ -87,7 +87,7 @@ class MultiHeadAttention(nn.Module):
     in_proj_weight: nn.Parameter | None
     in_proj_bias: nn.Parameter | None
     out_proj: nn.Linear
-    _heads: nn.ModuleList | None
+    _heads: nn.ModuleList | None = None
 
     def __init__(  # noqa: PLR0913 - mirrors nn.MultiheadAttention
         self,
@@ -125,7 +125,6 @@ class MultiHeadAttention(nn.Module):
             positions=positions,
         )
         self.form = form
-        object.__setattr__(self, "_heads", None)  # made on first use, and no submodule
         register_parameters(self, self.config, {"device": device, "dtype": dtype})
         self.reset_parameters()
 
@@ -198,7 +197,7 @@ class MultiHeadAttention(nn.Module):
         """
         if self._heads is None:
             heads = nn.ModuleList(LayerHead(self, h) for h in range(self.config.num_heads))
-            object.__setattr__(self, "_heads", heads)
+            object.__setattr__(self, "_heads", heads)  # not a submodule: it holds no parameters
             return heads
         return self._heads
 
