@@ -1,16 +1,33 @@
 import { describe, expect, it } from "vitest";
+import { decimal } from "../src/numbers/exact";
+import { parseNumber } from "../src/numbers/parse";
 import {
+  decimalStyle,
   decimalText,
   exactText,
+  fieldDecimals,
+  fractionStyle,
   neededDecimals,
   quantityText,
   valueText,
 } from "../src/numbers/show";
+import { must } from "./fixture";
 
 describe("decimals", () => {
   it("writes no more decimals than a number needs, and three at most", () => {
     expect([0, 2, 0.5, 0.25, 0.125, 1 / 7].map(neededDecimals)).toEqual([0, 0, 1, 2, 3, 3]);
     expect(neededDecimals(0.1 + 0.2)).toBe(1);
+  });
+
+  it("takes a number for rounded as soon as it differs by a billionth", () => {
+    expect([0.5 + 0.9e-9, 0.5 + 1.1e-9].map(neededDecimals)).toEqual([1, 3]);
+  });
+
+  it("gives a field the decimals of its column, and more where its own number needs them", () => {
+    expect(fieldDecimals(2, 2)).toBe(2);
+    expect(fieldDecimals(0.125, 2)).toBe(3);
+    expect(fieldDecimals(0.5)).toBe(1);
+    expect(fieldDecimals(null)).toBe(0);
   });
 
   it("rounds for display only and writes a true minus sign", () => {
@@ -46,5 +63,30 @@ describe("exact text", () => {
     expect(quantityText(seventh, "fractions", 3)).toBe("1/7");
     expect(quantityText(seventh, "decimals", 2)).toBe("0.14");
     expect(quantityText({ ...seventh, exact: null }, "fractions", 1)).toBe("0.143");
+  });
+
+  it("is shown up to 24 characters; a longer one becomes decimals", () => {
+    const of = (exact: string) =>
+      quantityText({ name: "w:s.x[0][0]", value: 1 / 7, exact }, "fractions", 3);
+    expect(of(`${"1".repeat(22)}/7`)).toBe(`${"1".repeat(22)}/7`);
+    expect(of(`${"1".repeat(23)}/7`)).toBe("0.143");
+  });
+
+  it("is written in a sentence up to 16 characters; a longer one is rounded", () => {
+    const written = (text: string) => fractionStyle(must(parseNumber(text)));
+    expect(written("1234567/12345678")).toBe("1234567/12345678");
+    expect(written("12345679/12345678")).toBe("1.000");
+  });
+
+  it("is written with three decimals from 0.0005 to a million, else as a power of ten", () => {
+    const of = (value: number) => fractionStyle(decimal({ value, low: 0 }));
+    expect([0.00051, 0.00049].map(of)).toEqual(["0.001", "4.90e-04"]);
+    expect([999999.25, 1e6].map(of)).toEqual(["999999.250", "1.00e+06"]);
+  });
+
+  it("has three significant digits from 0.0001 to 0.0995 where decimals are asked for", () => {
+    const of = (value: number) => decimalStyle(decimal({ value, low: 0 }));
+    expect([0.00010004, 0.000099].map(of)).toEqual(["0.0001", "9.90e-05"]);
+    expect([0.09944, 0.0996].map(of)).toEqual(["0.0994", "0.100"]);
   });
 });

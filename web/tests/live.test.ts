@@ -2,8 +2,9 @@ import { describe, expect, it } from "vitest";
 import type { Solution } from "../src/engine/attention";
 import { type Changes, NO_CHANGES } from "../src/engine/editing";
 import { explain } from "../src/engine/explain";
-import { LiveSolved } from "../src/engine/live";
-import { catalog } from "../src/engine/types";
+import { LiveQuantity, LiveSolved } from "../src/engine/live";
+import { catalog, type Numbers, type Sequence, type Worksheet } from "../src/engine/types";
+import { decimal, integer } from "../src/numbers/exact";
 import { parseNumber } from "../src/numbers/parse";
 import { formulaParts } from "../src/worksheet/formula";
 import { must } from "./fixture";
@@ -40,6 +41,14 @@ describe("a number of a worksheet", () => {
     expect(solved.field("q").at(0, 9, 1).former?.value).toBe(2.3);
     expect(solved.field("q").at(1, 9, 1).former).toBeNull();
     expect(solved.field("probabilities").at(9, 0).former).not.toBeNull();
+  });
+
+  it("has changed from a hundred-trillionth of its size on; less is rounding", () => {
+    const now = (value: number) =>
+      new LiveQuantity("w:s.x[0][0]", decimal({ value, low: 0 }), null, () => integer(1));
+    expect(now(1 + 5e-15).former).toBeNull();
+    expect(now(1 + 2e-14).former?.value).toBe(1);
+    expect(now(1 + 1e-7).former?.value).toBe(1);
   });
 
   it("is found by its name", () => {
@@ -79,6 +88,23 @@ describe("a what-if choice", () => {
         .row(3)
         .some(({ former }) => former !== null),
     ).toBe(true);
+  });
+
+  it("of one wide head finds the home of a value where values are narrower than keys", () => {
+    const given = catalog.worksheets.find(({ name }) => name === "two-routes") as Worksheet;
+    const sequence = given.sequences[0] as Sequence;
+    const first = (rows: Numbers): Numbers => ({
+      values: (rows.values as number[][]).map((row) => row.slice(0, 1)),
+      exact: (rows.exact as string[][]).map((row) => row.slice(0, 1)),
+    });
+    const heads = given.heads.map((head) => ({ ...head, W_V: first(head.W_V), b_V: null }));
+    const half = (rows: unknown) => (rows as never[]).filter((_, row) => row % 2 === 0);
+    const W_O = { values: half(given.W_O.values), exact: half(given.W_O.exact) };
+    const narrow = { ...given, heads, W_O };
+    const solved = new LiveSolved(narrow, sequence, { ...NO_CHANGES, isWide: true });
+    expect(solved.headMatrix(0, "W_V").at(0, 1).place).toBe("heads.1.W_V[0][0]");
+    expect(solved.headMatrix(0, "W_K").at(0, 1).place).toBe("heads.0.W_K[0][1]");
+    expect(solved.headMatrix(0, "W_Q").at(1, 2).place).toBe("heads.1.W_Q[1][0]");
   });
 
   it("lets a receiver see later sources where the mask is off", () => {

@@ -16,6 +16,11 @@ export function neededDecimals(value: number | null): number {
   return MAX_DECIMALS;
 }
 
+/** The decimals of a field to type in: those of its column, or more where its number needs them. */
+export function fieldDecimals(value: number | null, ofColumn = 0): number {
+  return Math.max(ofColumn, neededDecimals(value));
+}
+
 /** One count of decimals for a whole table, so that its columns line up. */
 export function sharedDecimals(quantities: Quantity[]): number {
   return quantities.reduce((most, { value }) => Math.max(most, neededDecimals(value)), 0);
