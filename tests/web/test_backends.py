@@ -163,11 +163,11 @@ def test_a_logit_that_is_off_is_found(onnx_site: ModelsSite) -> None:
         ("GPU.prototype.requestAdapter = async () => null", "no graphics adapter for it."),
         (
             "GPU.prototype.requestAdapter = () => new Promise(() => {})",
-            "did not name a graphics adapter in 3 seconds.",
+            "did not find a graphics adapter within 3 seconds.",
         ),
         (
             "GPU.prototype.requestAdapter = () => Promise.reject(new Error('no'))",
-            "refuses its graphics adapter.",
+            "does not allow its graphics adapter.",
         ),
     ],
     ids=["no WebGPU", "no adapter", "hanging", "throwing"],

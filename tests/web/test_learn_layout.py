@@ -40,7 +40,7 @@ def answer_question(visit: Visit) -> None:
 def find_gap(visit: Visit) -> None:
     box = visit.page.locator("[data-half=apply]")
     box.locator("textarea").fill("An application.")
-    box.get_by_role("button", name="Hold it against the points").click()
+    box.get_by_role("button", name="Compare it with the points").click()
     box.get_by_role("button", name="Find the first gap").click()
     box.locator(".gap textarea").fill("A guess.")
     box.get_by_role("button", name="Show what to look for").click()

@@ -39,7 +39,7 @@ def test_every_number_of_explanations_is_the_engines_number(visit: Visit) -> Non
         for half in HALVES:
             box = visit.page.locator(f"[data-half={half}]")
             box.locator("textarea").first.fill("In my own words.")
-            box.get_by_role("button", name="Hold it against the points").click()
+            box.get_by_role("button", name="Compare it with the points").click()
             box.get_by_role("button", name="Find the first gap").click()
             for _ in topic.points(half):
                 box.locator(".gap textarea").fill("A guess.")
@@ -86,7 +86,7 @@ def test_explanations_cover_points_one_gap_at_a_time(visit: Visit) -> None:
     visit.open(f"#learn/explain/{topic.id}")
     box = visit.page.locator("[data-half=explain]")
     box.locator("textarea").fill("A head mixes values.")
-    box.get_by_role("button", name="Hold it against the points").click()
+    box.get_by_role("button", name="Compare it with the points").click()
     box.locator(".points input").nth(0).check()
     assert f"1 covered, {len(topic.explain_points) - 1} missing" in box.inner_text()
     box.get_by_role("button", name="Find the first gap").click()
@@ -97,7 +97,7 @@ def test_explanations_cover_points_one_gap_at_a_time(visit: Visit) -> None:
     gaps.locator("textarea").fill("The root of the width.")
     box.get_by_role("button", name="Show what to look for").click()
     assert "Look for" in gaps.inner_text()
-    box.get_by_role("button", name="I have said it now").click()
+    box.get_by_role("button", name="I can explain it now").click()
     assert str(topic.explain_points[2].follow_up) in " ".join(gaps.inner_text().split())
     visit.go("#learn/explain")
     records = kept(visit.page, EXPLAIN)

@@ -136,7 +136,7 @@ def test_the_page_tells_the_terminals_story(
     query = {"text": text, "t": settings["temperature"], "k": settings["top_k"]}
     visit.open(place(**query, seed=settings["seed"], length=25))
     load_all(visit)
-    visit.page.get_by_role("button", name="Let all continue the text").click()
+    visit.page.get_by_role("button", name="Continue with all models").click()
     visit.page.wait_for_function(
         "() => document.querySelectorAll('.written[aria-busy=false]').length === 3",
         timeout=60_000,

@@ -51,7 +51,7 @@ def test_predictions_are_logged_as_the_terminal_logs_them(visit: Visit, tmp_path
         box.locator("select").select_option(name)
         box.get_by_label(prediction).check()
         box.get_by_role("button", name="Run it").click()
-        box.get_by_role("button", name="Put it back").click()
+        box.get_by_role("button", name="Restore the worksheet").click()
     visit.go("#learn/log")
     assert "1 of 2 right" in " ".join(visit.page.inner_text(".tallies").split())
     saved(visit.page, "Save predictions to a file", tmp_path)

@@ -1,4 +1,4 @@
-"""The living worksheet: every number is the engine's, as given, edited, and in every what-if."""
+"""The worksheet: every number is the engine's, as given, edited, and in every what-if."""
 
 import re
 
@@ -222,6 +222,6 @@ def test_a_value_that_is_not_the_engines_is_found() -> None:
 
 def test_what_no_decimal_holds_is_explained_where_it_is_shown(visit: Visit) -> None:
     visit.open(at_step(RIVER, "softmax"))
-    assert "too large for a decimal number" not in visit.page.inner_text("main")
+    assert "too large to show as a decimal" not in visit.page.inner_text("main")
     visit.open(at_step(RIVER, "softmax", head=1) + "&edit=heads.0.W_Q[3][1]:1e30")
-    assert "too large for a decimal number" in visit.page.inner_text("main")
+    assert "too large to show as a decimal" in visit.page.inner_text("main")

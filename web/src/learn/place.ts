@@ -13,7 +13,7 @@ export const PAGES: readonly Page[] = [
   {
     page: "quiz",
     title: "Quiz",
-    says: "Answer before you look; then mark yourself, point by point.",
+    says: "Answer first, then compare with the full answer, point by point.",
   },
   {
     page: "exercises",
@@ -23,17 +23,17 @@ export const PAGES: readonly Page[] = [
   {
     page: "explain",
     title: "Explain it back",
-    says: "Say it in your own words, then use it. The first gap gets a question of its own.",
+    says: "Explain a topic in your own words, then apply it. The first gap gets a follow-up question.",
   },
   {
     page: "cards",
     title: "Cards",
-    says: "Recall, turn, rate. A card comes back when you are about to forget it.",
+    says: "Recall, turn, rate. A card returns when you are about to forget it.",
   },
   {
     page: "log",
     title: "Predictions",
-    says: "What you expected before you ran it, and what happened.",
+    says: "What you predicted before an experiment, and what happened.",
   },
 ];
 

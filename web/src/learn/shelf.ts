@@ -66,7 +66,7 @@ export class RecordFile {
     if (stored === null) {
       return {
         lines: this.unsaved,
-        trouble: `This browser lets the page keep nothing, and will not ${NOT_KEPT}`,
+        trouble: `This browser does not let the page store anything, and will not ${NOT_KEPT}`,
         aside: "",
       };
     }
@@ -93,7 +93,7 @@ export class RecordFile {
   take(text: string): Taken {
     if (text.length > LONGEST_FILE) {
       return refused(
-        `The file is longer than ${LONGEST_FILE.toLocaleString("en")} characters: bring in a shorter one. Nothing was changed.`,
+        `The file is longer than ${LONGEST_FILE.toLocaleString("en")} characters: import a shorter one. Nothing was changed.`,
       );
     }
     const found = readLines(text, this.rule);

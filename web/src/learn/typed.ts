@@ -212,7 +212,7 @@ export function marked(typed: string, wanted: Wanted): Mark {
   if (isError(read)) return { isRight: false, says: `${read.error}.` };
   const close = howClose(read, numberOf(wanted));
   if (close !== "coarse") return { isRight: close !== "other", says: "" };
-  const says = `Close, but too few digits to tell: a fraction will do, or ${LEAST_DIGITS} digits.`;
+  const says = `Close, but with too few digits: use a fraction, or ${LEAST_DIGITS} digits.`;
   return { isRight: false, says };
 }
 

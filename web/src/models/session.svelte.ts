@@ -26,7 +26,7 @@ export function sentenceOf(error: unknown): string | null {
   if (error instanceof ModelError) return error.message;
   if (error instanceof DOMException && error.name === "AbortError") return null;
   const why = error instanceof Error ? error.message : String(error);
-  return `The model could not be asked (${why}): load the page anew.`;
+  return `The model did not answer (${why}): reload the page.`;
 }
 
 /** One model: from nothing loaded to a story written. */

@@ -99,9 +99,9 @@ export type KeyDeed =
 /** The keyboard map, as it is shown and as it works. */
 export const KEYS: readonly { deed: KeyDeed; keys: readonly string[]; says: string }[] = [
   { deed: "forward", keys: ["ArrowRight", " ", "PageDown"], says: "next build or frame" },
-  { deed: "backward", keys: ["ArrowLeft", "PageUp"], says: "one build or frame back" },
+  { deed: "backward", keys: ["ArrowLeft", "PageUp"], says: "previous build or frame" },
   { deed: "next-frame", keys: ["ArrowDown"], says: "next frame, builds skipped" },
-  { deed: "previous-frame", keys: ["ArrowUp"], says: "frame before, from its beginning" },
+  { deed: "previous-frame", keys: ["ArrowUp"], says: "previous frame, from its start" },
   { deed: "first", keys: ["Home"], says: "first frame" },
   { deed: "last", keys: ["End"], says: "last frame" },
   { deed: "overview", keys: ["Escape", "o"], says: "overview of all frames" },

@@ -120,7 +120,7 @@ export function armsOf(study: StudyData): Arm[] {
 }
 
 const CONTROLS: Record<string, string> = {
-  uniform: "all words weigh alike, never learned",
+  uniform: "all words have equal weight, fixed",
   shared: "all heads share one pattern",
 };
 
@@ -155,7 +155,7 @@ export function settingsOf(settings: Settings, path: string, prefix = ""): Setti
 /** The title of each study on the page. */
 export const STUDY_TITLES: Record<string, string> = {
   "three-models": "Three models, one protocol",
-  "own-recipe": "The same models by a quicker recipe",
+  "own-recipe": "The same models with a faster recipe",
   "head-count": "How many heads?",
 };
 

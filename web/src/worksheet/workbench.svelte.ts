@@ -178,14 +178,14 @@ export class Workbench implements Desk {
     if (edits === this.changes.edits) return;
     this.settle();
     this.change({ edits });
-    this.say(places.length === 1 ? "one number as given" : `${places.length} numbers as given`);
+    this.say(places.length === 1 ? "one number reset" : `${places.length} numbers reset`);
   }
 
   resetAll(): void {
     if (!this.isChanged) return;
     this.settle();
     this.change(NO_CHANGES);
-    this.say("the whole worksheet as given");
+    this.say("the whole worksheet reset");
   }
 
   isEdited(place: string): boolean {

@@ -183,7 +183,7 @@ describe("a model by name", () => {
 
   it("that is not there says so", async () => {
     await expect(open("five-heads", surroundings, {})).rejects.toThrow(
-      "The model five-heads does not come with this build",
+      "The model five-heads is not part of this build",
     );
   });
 

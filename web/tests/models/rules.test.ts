@@ -32,7 +32,7 @@ describe("PCG32", () => {
   });
 
   it.each([-1, 1.5, 2 ** 53, "1e3", "", "18446744073709551616"])("refuses seed %s", (seed) => {
-    expect(() => seedFrom(seed)).toThrow(`seed (${seed}) must lie between 0 and 2**64 - 1`);
+    expect(() => seedFrom(seed)).toThrow(`seed (${seed}) must be between 0 and 2**64 - 1`);
   });
 });
 
@@ -205,7 +205,7 @@ describe("stories", () => {
   it.each([
     [{ maxTokens: 0 }, "length (0)"],
     [{ maxTokens: 100_001 }, "length (100001)"],
-    [{ stop: "  " }, "stop must hold some text"],
+    [{ stop: "  " }, "stop must not be empty"],
   ])("refuse %o", async (settings, said) => {
     await expect(ids(settings)).rejects.toThrow(said);
   });

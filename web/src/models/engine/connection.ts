@@ -75,7 +75,7 @@ export class Connection {
   }
 
   close(): void {
-    this.fail("The model has been closed.");
+    this.fail("The model was closed.");
   }
 
   private fail(why: string): void {

@@ -40,7 +40,7 @@ async function verify(facts: FileFacts, bytes: Uint8Array<ArrayBuffer>): Promise
   const { path, size } = facts;
   if (bytes.length !== size)
     throw new ModelError(
-      `The file ${path} has ${bytes.length} bytes, expected ${size}: load the page anew, or install manyheads again.`,
+      `The file ${path} has ${bytes.length} bytes, expected ${size}: reload the page, or install manyheads again.`,
     );
   const digest = await sha256(bytes);
   if (digest !== facts.sha256)
@@ -119,7 +119,7 @@ function decoded(facts: FileFacts, piece: string): string {
   try {
     return atob(piece);
   } catch {
-    throw new ModelError(`The file ${scriptPath(facts.path)} is damaged: write the site anew.`);
+    throw new ModelError(`The file ${scriptPath(facts.path)} is damaged: write the site again.`);
   }
 }
 
@@ -162,6 +162,6 @@ function absent({ path }: FileFacts): ModelError {
 
 function tooLong({ path, size }: FileFacts): ModelError {
   return new ModelError(
-    `The file ${path} has more than ${size} bytes: load the page anew, or install manyheads again.`,
+    `The file ${path} has more than ${size} bytes: reload the page, or install manyheads again.`,
   );
 }

@@ -94,7 +94,7 @@ export function switchesOf(config: ModelConfig, heads?: readonly HeadSwitch[]): 
   const H = config.num_heads ?? 0;
   const switches = heads ? [...heads] : new Array<HeadSwitch>(H).fill("own");
   if (switches.length !== H)
-    throw new ModelError(`heads (${switches.length} switches) must be one a head: ${H}.`);
+    throw new ModelError(`heads (${switches.length} switches) must be one per head: ${H}.`);
   for (const state of switches) {
     const isHead = typeof state === "number" && Number.isInteger(state) && state >= 0 && state < H;
     if (!isHead && state !== "own" && state !== "off" && state !== "uniform")

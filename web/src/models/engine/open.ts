@@ -59,7 +59,7 @@ export async function open(
 ): Promise<ModelHost> {
   const info = index.models.find((model) => model.name === name);
   if (!info || !index.words)
-    throw new ModelError(`The model ${name} does not come with this build of the page.`);
+    throw new ModelError(`The model ${name} is not part of this build of the page.`);
   const files = filesOf(info, backend, index);
   const counter = new Counter(files, onProgress);
   const provider = providerOf(backend);

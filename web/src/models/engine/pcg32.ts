@@ -9,7 +9,7 @@ export function seedFrom(seed: number | bigint | string): bigint {
   const text = typeof seed === "string" ? seed.trim() : String(seed);
   const value = /^\d{1,20}$/.test(text) ? BigInt(text) : -1n;
   if (value < 0n || value >= 1n << 64n || (typeof seed === "number" && !Number.isSafeInteger(seed)))
-    throw new ModelError(`seed (${text}) must lie between 0 and 2**64 - 1: use another.`);
+    throw new ModelError(`seed (${text}) must be between 0 and 2**64 - 1: use another.`);
   return value;
 }
 

@@ -29,10 +29,10 @@ async function adapterProblem(): Promise<string | null> {
   const late = new Promise<"late">((resolve) => setTimeout(resolve, ADAPTER_PATIENCE, "late"));
   try {
     const adapter = await Promise.race([gpu.requestAdapter(), late]);
-    if (adapter === "late") return "This browser did not name a graphics adapter in 3 seconds.";
+    if (adapter === "late") return "This browser did not find a graphics adapter within 3 seconds.";
     return adapter ? null : "This browser has WebGPU, but no graphics adapter for it.";
   } catch {
-    return "This browser refuses its graphics adapter.";
+    return "This browser does not allow its graphics adapter.";
   }
 }
 

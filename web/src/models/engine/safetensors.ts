@@ -44,7 +44,7 @@ export function* readModelFile(bytes: Uint8Array<ArrayBuffer>): Generator<void, 
     end = to;
     tensors.set(name, yield* readTensor(name, entry, bytes.subarray(start + from, start + to)));
   }
-  if (start + end !== bytes.length) throw damaged("it is longer than its list says");
+  if (start + end !== bytes.length) throw damaged("it is longer than its header says");
   return { config, tensors };
 }
 
@@ -53,14 +53,14 @@ function readHeader(bytes: Uint8Array<ArrayBuffer>) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const length = view.getUint32(0, true);
   const isLong = view.getUint32(4, true) !== 0 || length > MAX_HEADER;
-  if (isLong || 8 + length > bytes.length) throw damaged("its list is cut off");
+  if (isLong || 8 + length > bytes.length) throw damaged("its header is cut off");
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(8, 8 + length));
     const header = JSON.parse(text) as unknown;
     if (typeof header !== "object" || header === null) throw new TypeError("no object");
     return { header: header as Record<string, unknown>, start: 8 + length };
   } catch {
-    throw damaged("its list cannot be read");
+    throw damaged("its header cannot be read");
   }
 }
 
@@ -71,7 +71,7 @@ function readConfig(metadata: unknown): ModelConfig {
     if (about.format !== 1) throw new TypeError("another format");
     return checkedConfig(about.config);
   } catch {
-    throw damaged("it names no model");
+    throw damaged("it does not name a model");
   }
 }
 

@@ -23,7 +23,7 @@ const STRAIGHT: ReadonlyMap<string, string> = new Map([
 /** Cut text into words, in lower case. */
 export function splitWords(text: string): string[] {
   if (HALF_CHARACTER.test(text))
-    throw new ModelError("The text must hold whole characters: type it anew.");
+    throw new ModelError("The text must contain whole characters: type it again.");
   let plain = "";
   // A character at a time: a whole word's lower case has rules of its own, for the final sigma.
   for (const character of text.normalize("NFC")) {

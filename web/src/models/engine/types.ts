@@ -44,7 +44,7 @@ export interface ModelInfo {
   run: string;
   seed: number;
   parameters: number;
-  /** Nats a word: on the validation slice as shipped (float16), and on the test slice. */
+  /** Nats per word: on the validation slice as shipped (float16), and on the test slice. */
   validation_loss: number;
   test_loss: number;
 }
@@ -143,7 +143,7 @@ export interface WindowView {
 export interface TextLoss {
   /** Nats of each word after the beginning, predicted from the words before it (at most T of them). */
   losses: number[];
-  /** Their mean, nats a word; null where there is no word. */
+  /** Their mean, nats per word; null where there is no word. */
   mean: number | null;
 }
 
