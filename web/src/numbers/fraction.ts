@@ -99,10 +99,6 @@ export function power(a: Fraction, exponent: number): Fraction {
   return { num: whole(BigInt(base.num) ** size), den: whole(BigInt(base.den) ** size) };
 }
 
-export function sameFraction(a: Fraction, b: Fraction): boolean {
-  return a.num === b.num && a.den === b.den;
-}
-
 /** The value to about 31 significant digits, the leading part rounded to the nearest float64. */
 export function fractionDouble({ num, den }: Fraction): Double {
   if (den === 1 && typeof num === "number") return doubleOf(num);

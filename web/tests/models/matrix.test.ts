@@ -1,7 +1,7 @@
 /** Products with a matrix on its side, against the plain double loop. */
 import { describe, expect, it } from "vitest";
 import { addProduct, multiply, turned } from "../../src/models/engine/matrix";
-import { PCG32 } from "../../src/models/engine/pcg32";
+import { PCG32 } from "../../src/models/engine/sampling";
 
 const draws = new PCG32(5);
 const numbers = (length: number) => Float32Array.from({ length }, () => draws.uniform() - 0.5);

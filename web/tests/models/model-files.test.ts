@@ -17,13 +17,13 @@ describe("a model's file", () => {
   });
 
   it.each<[string, Parts, string]>([
-    ["longer", { extra: 4 }, "longer than its list"],
-    ["of another format", { about: { format: 2, config: CONFIG } }, "names no model"],
-    ["without sizes", { about: { format: 1, config: { kind: "attention" } } }, "names no model"],
+    ["longer", { extra: 4 }, "longer than its header"],
+    ["of another format", { about: { format: 2, config: CONFIG } }, "does not name a model"],
+    ["without sizes", { about: { format: 1, config: { kind: "attention" } } }, "does not name a model"],
     [
       "of an unknown kind",
       { about: { format: 1, config: { ...CONFIG, kind: "tree" } } },
-      "names no model",
+      "does not name a model",
     ],
     ["with a number that is none", { values: () => Number.NaN }, "no finite number"],
     ["with an infinite number", { values: (i) => (i === 7 ? Infinity : 0) }, "no finite number"],

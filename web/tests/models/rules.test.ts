@@ -2,14 +2,15 @@
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { generate } from "../../src/models/engine/generate";
-import { PCG32, seedFrom } from "../../src/models/engine/pcg32";
 import { fromBfloat16, fromFloat16 } from "../../src/models/engine/safetensors";
 import {
   bestWords,
   chooseWord,
   logSumExp,
+  PCG32,
   probabilityOf,
   samplingFrom,
+  seedFrom,
 } from "../../src/models/engine/sampling";
 import { plainSha256, sha256 } from "../../src/models/engine/sha256";
 import { inSlices } from "../../src/models/engine/slices";

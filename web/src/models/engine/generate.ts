@@ -1,6 +1,5 @@
 /** A story, word by word: the window slides, a model says what may follow, a rule chooses. */
-import { PCG32 } from "./pcg32";
-import { BOS_ID, chooseWord, EOS_ID, probabilityOf, samplingFrom } from "./sampling";
+import { BOS_ID, chooseWord, EOS_ID, PCG32, probabilityOf, samplingFrom } from "./sampling";
 import { caseFolded, Joiner, splitWords, type Tokenizer } from "./tokenizer";
 import { type Ending, type GenerateSettings, ModelError, type Step } from "./types";
 

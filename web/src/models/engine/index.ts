@@ -27,11 +27,6 @@ export interface BackendChoice {
   problem: string | null;
 }
 
-/** The facts of a model by name; undefined where this build has none of that name. */
-export function modelInfo(name: string): ModelInfo | undefined {
-  return modelIndex.models.find((model) => model.name === name);
-}
-
 /**
  * Load a model, verify it, and make it ready.
  *
