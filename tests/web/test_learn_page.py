@@ -56,7 +56,7 @@ def test_the_quiz_asks_first_and_keeps_what_was_answered(visit: Visit) -> None:
     assert page.locator(".full, .points").count() == 0
     page.get_by_role("button", name="Show the full answer").click()
     assert page.locator(".full, .points").count() == 0
-    assert "first" in page.locator(".question > [role=status]").inner_text()
+    assert "First" in page.locator(".question > [role=status]").inner_text()
     page.fill(".free textarea", "By the root of the head width.")
     page.locator("input.typed").nth(0).fill("1/2")
     page.get_by_role("button", name="Show the full answer").click()

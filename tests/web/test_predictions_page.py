@@ -27,7 +27,7 @@ def try_box(visit: Visit, place: str) -> Locator:
 def test_a_prediction_comes_before_the_run(visit: Visit) -> None:
     box = try_box(visit, TRY)
     box.get_by_role("button", name="Run it").click()
-    assert "first" in box.locator("[role=alert]").inner_text()
+    assert "First" in box.locator("[role=alert]").inner_text()
     box.get_by_label("a number").check()
     box.locator("input.typed").fill("1/0")
     box.get_by_role("button", name="Run it").click()

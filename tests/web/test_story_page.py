@@ -117,7 +117,7 @@ BUILDS = f"""async (ids) => {{
 
 def frames_of(root: Path) -> list[str]:
     """The names of all frames, in order, as the story's files have them."""
-    files = sorted((root / "web" / "src" / "story").glob("*.md"))
+    files = sorted((root / "web" / "src" / "story" / "text").glob("*.md"))
     texts = [path.read_text(encoding="utf-8") for path in files]
     return [name for text in texts for name in re.findall(r"^## .*\{#([\w-]+)\}$", text, re.M)]
 

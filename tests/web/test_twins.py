@@ -14,7 +14,7 @@ from tools.page.study import shipped_studies
 
 def test_every_figure_of_the_story_has_its_table(visit: Visit, root: Path) -> None:
     visit.open("#story")
-    texts = (root / "web" / "src" / "story").glob("*.md")
+    texts = (root / "web" / "src" / "story" / "text").glob("*.md")
     used = sum(len(re.findall(r"\]\(figure:", text.read_text("utf-8"))) for text in texts)
     checked = 0
     for name in frames_of(root):
