@@ -12,6 +12,7 @@ from manyheads.learn.cards import deck
 from manyheads.learn.cards.reviews import Review
 from manyheads.learn.cards.schedule import (
     AHEAD,
+    LEEWAY,
     PARAMETERS,
     after_review,
     due_cards,
@@ -164,3 +165,33 @@ def test_a_review_of_a_card_that_the_deck_lacks_is_harmless() -> None:
     progress = replay([review(0, "gone")], at(5))
     assert set(progress.states) == {"gone"}
     assert due_cards(deck(), progress, at(5)) == []
+
+
+def test_a_card_being_learned_comes_early_up_to_the_limit_and_not_before() -> None:
+    cards = deck()[:1]
+    progress = replay([review(0, cards[0].id, 3)], at(0))
+    due = progress.states[cards[0].id].due
+    second = timedelta(seconds=1)
+    assert next_card(cards, progress, due - AHEAD, new=0) is cards[0]
+    assert next_card(cards, progress, due - AHEAD - second, new=0) is None
+
+
+def test_a_date_is_trusted_up_to_the_leeway_and_not_beyond() -> None:
+    later = at(0) + LEEWAY
+    assert trusted_times([at(0), later], at(0)) == ([at(0), later], 0)
+    beyond = later + timedelta(milliseconds=1)
+    assert trusted_times([at(0), beyond], at(0)) == ([at(0), at(0)], 1)
+
+
+def test_a_card_is_due_at_its_time_and_not_a_moment_before() -> None:
+    cards = deck()[:1]
+    progress = replay([review(0, cards[0].id, 4)], at(1))
+    due = progress.states[cards[0].id].due
+    assert due_cards(cards, progress, due) == [cards[0]]
+    assert due_cards(cards, progress, due - timedelta(microseconds=1)) == []
+
+
+def test_the_last_year_that_a_clock_may_show() -> None:
+    assert replay([], datetime(9000, 12, 31, tzinfo=UTC)).states == {}
+    with pytest.raises(LearnError, match="cannot be right"):
+        replay([], datetime(9001, 1, 1, tzinfo=UTC))

@@ -6,8 +6,16 @@ from fractions import Fraction
 import pytest
 
 from manyheads.core.errors import LearnError
-from manyheads.learn.typed import how_close, is_right, typed_numbers
-from manyheads.worksheets.arithmetic import float_of
+from manyheads.learn.typed import (
+    MACHINE_DIGITS,
+    MAX_NUMBERS,
+    MAX_TEXT,
+    how_close,
+    is_right,
+    typed_number,
+    typed_numbers,
+)
+from manyheads.worksheets.arithmetic import Number, float_of
 from manyheads.worksheets.numbers import parse_number
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
@@ -152,3 +160,37 @@ def test_too_few_digits_are_no_answer_and_neither_right_nor_wrong() -> None:
     assert not is_right("0.334", THIRD)
     with pytest.raises(LearnError, match=r"answer \(0.33\) has too few digits to tell: give 3"):
         is_right(" 0.33 ", THIRD)
+
+
+def how(text: str, value: Number) -> str:
+    return how_close(typed_number(text), value)
+
+
+def test_a_decimal_counts_up_to_half_a_unit_of_its_last_digit_and_not_beyond() -> None:
+    half = Fraction(1, 2000)
+    for sign in (-1, 1):
+        assert how("0.500", Fraction(1, 2) + sign * half) == "rounded"
+        assert how("0.500", Fraction(1, 2) + sign * (half + Fraction(1, 10**30))) == "other"
+
+
+def test_three_digits_or_three_decimals_are_enough_and_fewer_are_not() -> None:
+    assert how("3.71", Fraction(3712, 1000)) == "rounded"
+    assert how("3.7", Fraction(3712, 1000)) == "coarse"
+    assert how("0.008", Fraction(81, 10**4)) == "rounded"
+    assert how("0.01", Fraction(81, 10**4)) == "coarse"
+
+
+def test_a_machine_s_number_may_be_off_by_its_rounding_and_a_shorter_one_may_not() -> None:
+    twelve, eleven = "0.333333333334", "0.33333333334"
+    assert (MACHINE_DIGITS, len(twelve) - 2, len(eleven) - 2) == (12, 12, 11)
+    assert how(twelve, THIRD) == "rounded" and how(eleven, THIRD) == "other"
+    assert how("0.333333333336", THIRD) == "other"
+
+
+def test_an_answer_may_have_as_many_characters_and_numbers_as_the_limits() -> None:
+    assert len(typed_numbers(" ".join("1" * MAX_NUMBERS))) == MAX_NUMBERS
+    with pytest.raises(LearnError, match=rf"has more than {MAX_NUMBERS}"):
+        typed_numbers(" ".join("1" * (MAX_NUMBERS + 1)))
+    assert len(typed_numbers("1" + " " * (MAX_TEXT - 1))) == 1
+    with pytest.raises(LearnError, match=rf"is longer than {MAX_TEXT}"):
+        typed_numbers("1" + " " * MAX_TEXT)

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from manyheads.core.errors import LearnError, WorksheetError
 from manyheads.report.paper import SIZES, Sheets, Words, on_paper, pdf_from_sheets
-from manyheads.report.paper_worksheet import sheets_from_worksheet
+from manyheads.report.paper_worksheet import answer_text, sheets_from_worksheet
 from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
 from tests.report.reading_paper import (
     assert_no_overlap,
@@ -275,3 +277,20 @@ def test_a_number_on_paper_reads_back(text: str, said: str) -> None:
     assert on_paper(text) == said
     if text != "1 - 2/3" and text != "-inf":
         assert number_of(said) == pytest.approx(number_of(text.replace("*", "·")))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (Fraction(4115, 2263), "4115/2263"),
+        (Fraction(12345, 6788), "1.819"),
+        (Fraction(10**12), "1000000000000"),
+        (Decimal("1e-39"), "1.00e-39"),
+        (Decimal("1e-41"), "0.000"),
+        (Decimal("1e309"), "1.00e+309"),
+    ],
+)
+def test_an_answer_is_exact_up_to_nine_characters_and_rounded_beyond(
+    number: Fraction | Decimal, text: str
+) -> None:
+    assert answer_text(number) == text
