@@ -26,14 +26,14 @@ HALVES: tuple[Half, ...] = get_args(Half)
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Something that a complete explanation, or application, says."""
+    """One point of a complete explanation or application."""
 
     says: Sentence
     """The point, in one sentence."""
     follow_up: Sentence
-    """The one question for whoever left it out."""
+    """The question for a learner who left it out."""
     look_for: Sentence
-    """What a good answer to that question says."""
+    """The content of a good answer to that question."""
 
     def to_json(self) -> dict[str, Any]:
         """All fields by the same names."""

@@ -26,7 +26,7 @@ _METADATA = {
 
 
 class Written(NamedTuple):
-    """One notebook as it now lies in the user's folder."""
+    """One notebook in the user's folder."""
 
     name: str
     """Its name, such as 01-step-by-step."""
@@ -35,7 +35,7 @@ class Written(NamedTuple):
     path: Path
     """The file."""
     state: State
-    """Whether it was written anew, replaced, or there already with the same content."""
+    """Whether it was written, replaced, or there already with the same content."""
 
 
 def notebook_sources(places: Sequence[Path] = _PLACES) -> tuple[Path, ...]:

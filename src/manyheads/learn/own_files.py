@@ -1,7 +1,7 @@
-"""The learner's own files: where they lie, and records that survive a crash at any moment.
+"""The learner's own files: their folder, and records that survive a crash at any moment.
 
 A file holds one JSON object a line, and lines are only ever added. What a crash leaves at the end,
-half a line, is moved to a file beside it before the next line is written; nothing is deleted.
+half a line, is moved to a separate file before the next line is written; nothing is deleted.
 """
 
 import json
@@ -89,7 +89,7 @@ def merge_records(
 
     Args:
         path: the file; it may be missing.
-        merge: is given the records of the file and returns all that it shall hold.
+        merge: takes the records of the file and returns all records to write.
 
     Raises:
         LearnError: the file is damaged or cannot be written, or another process does not let go of
@@ -108,7 +108,7 @@ def merge_records(
 def check_can_be_written(path: Path) -> None:
     """Find out before a learner begins whether records can be added; the folder is there.
 
-    A file that is missing stays so, since nothing may come of the sitting.
+    A missing file is not created, since the session may save nothing.
 
     Raises:
         LearnError: they cannot, or another process does not let go of the folder.

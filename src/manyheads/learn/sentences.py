@@ -1,6 +1,6 @@
 """Sentences with computed numbers in them: `{{two-routes:main.attn_weights[0][1][0]}}`.
 
-Whoever writes a question, a card or a rubric names a number; the engine says what it is. A number
+The author of a question, a card or a rubric names a number; the engine computes it. A number
 keeps its name and its full precision, so that a page can show where it comes from.
 """
 

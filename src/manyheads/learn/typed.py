@@ -1,6 +1,6 @@
 """What a learner types, read: fractions, decimals, percentages, roots, logarithms, several at once.
 
-A decimal number stands for what rounds to it; everything else stands for itself alone. What has
+A decimal number means any number that rounds to it; everything else is exact. A number with
 twelve digits or more was computed by a machine and may be off by its rounding.
 """
 
@@ -45,9 +45,9 @@ class Typed:
     text: str
     """The text."""
     value: Number
-    """What it says."""
+    """Its value."""
     half_unit: Fraction | None
-    """How far a number that rounds to it may lie away; None where it stands for itself alone."""
+    """The largest distance of a number that rounds to it; None where it is exact."""
     digits: int
     """Significant digits of a decimal number."""
 
@@ -169,7 +169,7 @@ def _precision(body: str, is_percent: bool) -> tuple[Fraction | None, int]:
 
 
 def how_close(typed: Typed, value: Number) -> str:
-    """How a typed number stands to a value: `same`, `rounded`, `coarse` or `other`.
+    """Compare a typed number with a value: `same`, `rounded`, `coarse` or `other`.
 
     `coarse` rounds the value to fewer significant digits, and fewer decimals, than are wanted.
     """
@@ -198,7 +198,7 @@ def is_right(text: str, value: Number) -> bool:
 
 
 def _reach(typed: Typed, value: Number) -> Decimal:
-    """How far a decimal number may lie from a value that it stands for."""
+    """The largest distance of a decimal number from a value that it may mean."""
     half = decimal_of(typed.half_unit) + _SAME
     if typed.digits < MACHINE_DIGITS:
         return half

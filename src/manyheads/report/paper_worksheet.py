@@ -172,7 +172,7 @@ def _box(number: Any) -> Cell:  # noqa: ANN401 - any number of a solution
 
 
 def _names(sentence: Sentence) -> list[tuple[str, str]]:
-    """The position, from 1, and the token where that says more."""
+    """The position, from 1, and the token if it is not the position."""
     tokens = [(str(i + 1), shortened(token, 16)) for i, token in enumerate(sentence.tokens)]
     return [(number, "" if token == number else token) for number, token in tokens]
 

@@ -1,4 +1,4 @@
-"""Recall cards: their numbers come from the engine, and FSRS says when each is due again."""
+"""Recall cards: their numbers come from the engine, and FSRS computes when each is due."""
 
 from manyheads.learn.cards.deck import Card, cards_of, deck, deck_json, topics
 

@@ -29,7 +29,7 @@ class CardNumbers:
 
     Args:
         row: the card; its tables `layers`, `models`, `sheets`, `sums` and `ratios` say what is
-            worked out, and `refused` is a layer that nobody can build.
+            computed, and `refused` is a layer with invalid sizes.
     """
 
     def __init__(self, row: Mapping[str, Any]) -> None:
@@ -52,7 +52,7 @@ class CardNumbers:
         """Fill a text of the card in.
 
         Raises:
-            LearnError: a name that nothing stands for.
+            LearnError: an unknown name.
             WorksheetError: no such number in a worksheet.
         """
         text = _TEXT.sub(lambda match: self._text(match[1]), template)
@@ -127,7 +127,7 @@ def _refusal(sizes: Mapping[str, Any]) -> str:
 
 
 _CALL = {"batch": 1, "queries": 1, "keys": None, "entry": "float32"}
-"""What a row may say about the call beside the layer: B, T, S (as T unless given), and the type."""
+"""What a row may set for the call: B, T, S (default T), and the dtype."""
 
 
 def numbers_of_layer(row: Mapping[str, Any]) -> dict[str, Number]:

@@ -1,4 +1,4 @@
-"""The recall cards: questions and answers from `data/`, with every number worked out."""
+"""The recall cards: questions and answers from `data/`, with every number computed."""
 
 import tomllib
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ def topics() -> tuple[str, ...]:
 
 @cache
 def deck() -> tuple[Card, ...]:
-    """All cards in their order, their numbers worked out now."""
+    """All cards in their order, with their numbers computed."""
     return tuple(_card(topic, row) for topic in _TOPICS for row in rows_of(topic))
 
 

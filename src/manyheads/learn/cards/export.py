@@ -19,7 +19,7 @@ _ANSWER = '{{FrontSide}}<hr id="answer">{{Back}}'
 
 
 def write_deck(cards: Sequence[Card], out: Path, force: bool = False) -> None:
-    """Write cards to a file whose ending says how: .apkg, .txt or .tsv.
+    """Write cards to a file in the format of its ending: .apkg, .txt or .tsv.
 
     Imported again, a card replaces its earlier text and keeps what Anki knows of its reviews.
 

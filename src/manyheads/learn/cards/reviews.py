@@ -1,7 +1,7 @@
 """Reviews: one record each in `reviews.jsonl`, written by the terminal and by the page alike.
 
 A record is `{"card": ID, "rating": 1 to 4, "when": "2026-01-31T08:05:00.000Z"}`; other keys are
-kept and not read. The records are the truth: when a card is due is worked out from them each time.
+kept and not read. Due dates are computed from the records each time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class Review:
 
     @property
     def record(self) -> dict[str, Any]:
-        """As it stands in the file."""
+        """The record in the file."""
         when = self.when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return {"card": self.card, "rating": self.rating, "when": when}
 

@@ -41,7 +41,7 @@ AHEAD = timedelta(minutes=20)
 
 @dataclass(frozen=True, kw_only=True)
 class CardState:
-    """Where a card stands after its last review."""
+    """The state of a card after its last review."""
 
     memory: Memory
     """As FSRS keeps it: due, last review, stability in days, difficulty from 1 to 10."""
@@ -64,7 +64,7 @@ class CardState:
 
 
 def after_review(state: CardState | None, rating: int, when: datetime) -> CardState:
-    """Where a card stands after a review.
+    """Compute the state of a card after a review.
 
     Args:
         state: before it; None for a new card.
@@ -115,7 +115,7 @@ def trusted_times(dates: Sequence[datetime], now: datetime) -> tuple[list[dateti
     """Times that never decrease, as near to the dates as can be.
 
     The order of the file is the order in which reviews were made. Trusted is the longest run of
-    dates that fits it and does not lie in the future; every other review counts as made at the
+    dates that fits it and is not in the future; every other review counts as made at the
     last trusted date before it (or, where there is none, the first after it).
 
     Args:
@@ -124,7 +124,7 @@ def trusted_times(dates: Sequence[datetime], now: datetime) -> tuple[list[dateti
 
     Returns:
         times: one a review.
-        num_future: how many dates lie after the present by more than `LEEWAY`.
+        num_future: number of dates later than the present by more than `LEEWAY`.
     """
     possible = [index for index, date in enumerate(dates) if date <= now + LEEWAY]
     kept = set(_longest_run([dates[index] for index in possible]))
@@ -140,7 +140,7 @@ def trusted_times(dates: Sequence[datetime], now: datetime) -> tuple[list[dateti
 def _longest_run(dates: Sequence[datetime]) -> list[int]:
     """Places of a longest sequence that never decreases, by patience sorting."""
     ends: list[datetime] = []  # the least last date of a run of each length
-    places: list[int] = []  # where that date stands
+    places: list[int] = []  # the index of that date
     before: list[int] = []  # for each date, the place of the one before it in its run
     for place, date in enumerate(dates):
         length = bisect_right(ends, date)
@@ -174,7 +174,7 @@ class Progress:
 
 
 def replay(reviews: Sequence[Review], now: datetime) -> Progress:
-    """Work out where every card stands.
+    """Compute the state of every card.
 
     Args:
         reviews: in the order of the file.

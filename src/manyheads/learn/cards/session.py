@@ -44,7 +44,7 @@ class Session:
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self.path = folder / FILE_NAME
-        """Where the reviews lie."""
+        """The file of the reviews."""
         self._folder, self._cards, self._new, self._clock = folder, cards, new, clock
         found = read_reviews(folder)
         self._reviews = list(found.reviews)
@@ -56,7 +56,7 @@ class Session:
         return self._clock()
 
     def progress(self) -> Progress:
-        """Where every card stands now."""
+        """The state of every card now."""
         return replay(self._reviews, self.now())
 
     def next(self) -> Card | None:

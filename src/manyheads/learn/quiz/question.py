@@ -29,7 +29,7 @@ class Ask:
     quantity: str
     """The name of the number."""
     value: Number
-    """What the engine says, exact where it is known exactly."""
+    """The value from the engine, exact where it is known exactly."""
 
     def to_json(self) -> dict[str, Any]:
         """Prompt, quantity, value, and its exact text or null."""
@@ -58,7 +58,7 @@ class Question:
     answer: Sentence
     """The full answer; an empty line begins a paragraph."""
     rubric: tuple[Sentence, ...]
-    """What a complete answer says, a point a sentence."""
+    """The points of a complete answer, one sentence each."""
     frame: str
     """The frame of the page's story that shows it, such as "full-input"."""
     worksheet: str | None
@@ -175,10 +175,10 @@ def mark_numeric(typed: str, value: Number) -> NumberMark:
 
     Args:
         typed: such as "26/7", "sqrt(2)/2", "37.1%" or "3.71".
-        value: what the engine says.
+        value: the value from the engine.
 
     Raises:
-        LearnError: nothing was typed, or it is no number; says what can be read.
+        LearnError: the text is empty or is not a number.
     """
     close = how_close(typed_number(typed), value)
     begins = {
