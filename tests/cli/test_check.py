@@ -182,3 +182,14 @@ def test_help_says_that_it_runs_the_code(capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     assert "RUNS THE CODE" in out
     assert "\n    manyheads check my_file.py:MyAttention --embed-dim 32 --num-heads 4\n" in out
+
+
+def test_page_is_written_before_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(text: str) -> None:
+        raise BrokenPipeError
+
+    judge_by_one_call(monkeypatch)
+    monkeypatch.setattr("manyheads.cli.check.click.echo", gone)
+    with pytest.raises(BrokenPipeError):
+        check.main([f"{TARGET}Sound", *SIZES, "--html", "page.html"], standalone_mode=False)
+    assert "SOUND" in Path("page.html").read_text(encoding="utf-8")
