@@ -19,7 +19,11 @@ describe("a model's file", () => {
   it.each<[string, Parts, string]>([
     ["longer", { extra: 4 }, "longer than its header"],
     ["of another format", { about: { format: 2, config: CONFIG } }, "does not name a model"],
-    ["without sizes", { about: { format: 1, config: { kind: "attention" } } }, "does not name a model"],
+    [
+      "without sizes",
+      { about: { format: 1, config: { kind: "attention" } } },
+      "does not name a model",
+    ],
     [
       "of an unknown kind",
       { about: { format: 1, config: { ...CONFIG, kind: "tree" } } },
