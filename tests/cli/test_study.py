@@ -57,7 +57,7 @@ def test_plans_are_listed_with_what_they_take(capsys: pytest.CaptureFixture[str]
         assert f"{name}\n  {plan(name).description}\n" in out
     assert "3 models x 3 seeds = 9 runs of 6,000 steps; TinyStories" in out
     assert re.search(r"after \d+ learning-rate checks of [\d,]+ steps; TinyStories", out)
-    assert "makes its own stories" in out
+    assert "generated stories" in out
     assert err == ""
 
 

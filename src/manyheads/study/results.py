@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import StudyError
+from manyheads.core.tables import Table, html_from_table
+from manyheads.core.text import brief
 from manyheads.study.folder import read_json
 
 _COLUMNS = (
@@ -75,12 +76,8 @@ class StudyResult:
     def _repr_html_(self) -> str:
         """The table, for notebooks."""
         heads, rows = self.table()
-        head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-        )
-        caption = f"<caption>{escape(self._title())}</caption>"
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        rows_of_cells = tuple(tuple(row) for row in rows)
+        return html_from_table(Table(title=self._title(), columns=tuple(heads), rows=rows_of_cells))
 
 
 def read_results(path: Path) -> StudyResult:
@@ -123,7 +120,7 @@ def shipped_results(plan: str) -> StudyResult:
     shipped = Path(__file__).parent / "results"
     known = sorted(folder.parent.name for folder in shipped.glob("*/results.json"))
     if plan not in known:
-        raise StudyError(f"plan ({plan}) comes without results: use one of {', '.join(known)}")
+        raise StudyError(f"plan ({brief(plan)}) has no shipped results: use {', '.join(known)}")
     return read_results(shipped / plan)
 
 
