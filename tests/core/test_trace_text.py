@@ -10,6 +10,40 @@ import manyheads as mh
 from manyheads.core.trace_text import html_from_tensors, text_from_tensors
 from tests.factories import inputs_of, layer_of
 
+SMALL_TRACE = "\n".join([
+    "AttentionTrace (loop, float64): B=1 T=2 S=2 D=2 H=1 G=1 d=2",
+    "",
+    "head 1 · masked_scores",
+    "            key 1    key 2",
+    "  -------  ------  -------",
+    "  query 1  0.0000  blocked",
+    "  query 2  0.0000   0.0000",
+    "",
+    "head 1 · attn_weights",
+    "            key 1   key 2",
+    "  -------  ------  ------",
+    "  query 1  1.0000  0.0000",
+    "  query 2  0.5000  0.5000",
+    "",
+    "head 1 · head_outputs",
+    "            dim 1    dim 2",
+    "  -------  ------  -------",
+    "  query 1  1.0000  -3.0000",
+    "  query 2  1.5000  -1.2500",
+    "",
+    "head 1 · head_contributions",
+    "            dim 1    dim 2",
+    "  -------  ------  -------",
+    "  query 1  2.0000  -6.0000",
+    "  query 2  3.0000  -2.5000",
+    "",
+    "output",
+    "            dim 1    dim 2",
+    "  -------  ------  -------",
+    "  query 1  2.0000  -6.0000",
+    "  query 2  3.0000  -2.5000",
+])  # fmt: skip
+
 
 def test_small_trace_by_hand() -> None:
     one = torch.eye(2, dtype=torch.float64)[None]
@@ -18,40 +52,7 @@ def test_small_trace_by_hand() -> None:
     trace = layer.trace(
         torch.tensor([[[1.0, -3.0], [2.0, 0.5]]], dtype=torch.float64), is_causal=True
     )
-    assert str(trace) == repr(trace)
-    assert str(trace) == "\n".join([
-        "AttentionTrace (loop, float64): B=1 T=2 S=2 D=2 H=1 G=1 d=2",
-        "",
-        "head 1 · masked_scores",
-        "            key 1    key 2",
-        "  -------  ------  -------",
-        "  query 1  0.0000  blocked",
-        "  query 2  0.0000   0.0000",
-        "",
-        "head 1 · attn_weights",
-        "            key 1   key 2",
-        "  -------  ------  ------",
-        "  query 1  1.0000  0.0000",
-        "  query 2  0.5000  0.5000",
-        "",
-        "head 1 · head_outputs",
-        "            dim 1    dim 2",
-        "  -------  ------  -------",
-        "  query 1  1.0000  -3.0000",
-        "  query 2  1.5000  -1.2500",
-        "",
-        "head 1 · head_contributions",
-        "            dim 1    dim 2",
-        "  -------  ------  -------",
-        "  query 1  2.0000  -6.0000",
-        "  query 2  3.0000  -2.5000",
-        "",
-        "output",
-        "            dim 1    dim 2",
-        "  -------  ------  -------",
-        "  query 1  2.0000  -6.0000",
-        "  query 2  3.0000  -2.5000",
-    ])  # fmt: skip
+    assert str(trace) == repr(trace) == SMALL_TRACE
 
 
 SIZES = [
