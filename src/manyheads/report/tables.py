@@ -77,20 +77,6 @@ def arms_of(results: ReportData) -> tuple[Arm, ...]:
     return tuple(_arm(results, width, large[width]) for width in order)
 
 
-def controls_of(results: ReportData) -> tuple[tuple[str, str], ...]:
-    """Name and meaning of each model whose heads have no patterns of their own."""
-    meanings = {
-        "uniform": "equal weights for all words, not learned",
-        "shared": "all heads share one pattern",
-    }
-    found = []
-    for model in results.models:
-        pattern = results.planned(model).get("pattern", "learned")
-        if pattern in meanings:
-            found.append((model, meanings[pattern]))
-    return tuple(found)
-
-
 def analysed(results: ReportData, model: str) -> list[Mapping[str, Any]]:
     """The runs of a model whose heads were looked at."""
     return [run for run in results.of(model) if run.get("heads")]
