@@ -139,6 +139,17 @@ def test_without_a_batch_and_with_dropout_it_draws_what_torch_draws(need_weights
     assert all((a - b).abs().max() < 1e-12 for a, b in zip(*found, strict=True))
 
 
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_with_dropout_a_layer_draws_what_it_drew_with_torch(batch_first: bool) -> None:
+    options = LAYER | {"dropout": 0.3, "batch_first": batch_first}
+    layer = drawn(nn.TransformerEncoderLayer(**options))
+    found = []
+    for run in (layer, replaced(layer)):
+        torch.manual_seed(5)
+        found.append(run(random_like(1, B, S, D)))
+    assert (found[0] - found[1]).abs().max() < 1e-12
+
+
 def test_it_has_the_attributes_and_the_state_of_the_original() -> None:
     module = drawn(nn.MultiheadAttention(D, H, dropout=0.25, batch_first=True, bias=False))
     ours = mh.from_torch(module, drop_in=True)

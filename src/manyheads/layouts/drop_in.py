@@ -136,7 +136,11 @@ class DropInAttention(MultiHeadAttention):
             weights = weights.mean(dim=1)  # (B, T, S)
         if not is_batched:
             return output[0], None if weights is None else weights[0]
-        return output if self.batch_first else output.transpose(0, 1), weights
+        if self.batch_first and not self.training:
+            return output, weights
+        # In memory as torch has it, so that a dropout that follows draws the same numbers.
+        output = output.transpose(0, 1).contiguous()  # (T, B, D)
+        return output.transpose(0, 1) if self.batch_first else output, weights
 
     def _batch_first(self, x: Tensor) -> Tensor:
         if x.dim() == 2:
