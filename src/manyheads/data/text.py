@@ -204,7 +204,7 @@ NOTICE = (
     f"licence {LICENCE}: redistribution needs the same licence"
 )
 
-_WITHOUT = "give a file with --data FILE, or run the plan smoke, which makes its own stories"
+_WITHOUT = "give a file with --data FILE, or run the plan smoke, which generates stories"
 
 
 @dataclass(frozen=True, kw_only=True)
