@@ -119,7 +119,7 @@ def test_missing_weights_are_noticed_where_they_are_declared() -> None:
     (finding,) = findings(
         "returned weights", Plain(), declared({}, {"returns": "out,weights"}, SEPARATE)
     )
-    assert "holds only one tensor" in finding.says
+    assert "returns only one tensor" in finding.says
 
 
 def test_declared_dropout_that_never_happens_is_said() -> None:
@@ -146,7 +146,7 @@ class Constant(Plain):
 def test_output_that_depends_on_nothing_is_no_known_fault() -> None:
     (finding,) = findings("dependence", Constant(), declared({}, {}, SEPARATE))
     assert finding.fault is None
-    assert "does not change whatever the input is" in finding.says
+    assert "is the same for every input" in finding.says
 
 
 def test_numbers_that_are_not_finite_do_not_spoil_the_document() -> None:
