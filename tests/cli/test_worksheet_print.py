@@ -51,7 +51,7 @@ def test_which_sentence_is_taken_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["worksheet", "print", "river-and-cheque", str(tmp_path / "a.pdf")]) == 0
-    assert "taking river, the first of river, cheque" in capsys.readouterr().err
+    assert "using river, the first of river, cheque" in capsys.readouterr().err
 
 
 def test_a_file_is_replaced_only_when_asked(
@@ -135,4 +135,4 @@ def test_exercises_are_printed_and_drawn_again_for_the_key(
     status, _, line = quiz(capsys, *given, "--pdf", out)
     assert status == 2 and "exists already" in line
     status, _, line = quiz(capsys, *given, "--pdf", out, "--json", "--force")
-    assert status == 2 and "--pdf goes with neither --json nor --answers" in line
+    assert status == 2 and "--pdf cannot be combined with --json or --answers" in line
