@@ -3,20 +3,24 @@
     .venv/bin/python -m tools.mutants core attention worksheets study --sample 40 --seed 1
 
 A mutant is one changed operator, number or condition. It is alive if the tests of its package
-still pass. Mutants that cannot change a result are listed with the reason in tools/mutants.toml.
+still pass; only the test files that run its line are tried, those of its module first. Subprocesses
+of the tests see the change too. Mutants that cannot change a result are listed with the reason in
+tools/mutants.toml.
 """
 
 import argparse
 import ast
 import copy
-import importlib.machinery
 import os
 import random
+import shutil
 import signal
 import sys
+import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,8 +59,10 @@ class Mutant:
 
     path: Path
     """The file."""
+    lines: range
+    """Lines of the statement, or of its head, from 1."""
     line: int
-    """Line of the change, from 1."""
+    """Line of the change."""
     before: str
     """The expression as written."""
     after: str
@@ -72,111 +78,103 @@ class Mutant:
 
 def replacements(node: ast.AST) -> Iterator[ast.AST]:
     """Every changed form of one node."""
-    changed = copy.deepcopy(node)
-    if isinstance(changed, ast.Compare) and len(changed.ops) == 1:
-        changed.ops = [COMPARISONS[type(changed.ops[0])]()]
-        yield changed
-    elif isinstance(changed, ast.BoolOp):
-        changed.op = ast.Or() if isinstance(changed.op, ast.And) else ast.And()
-        yield changed
-    elif isinstance(changed, ast.UnaryOp) and isinstance(changed.op, ast.Not):
-        yield changed.operand
-    elif isinstance(changed, ast.BinOp) and type(changed.op) in ARITHMETIC:
-        changed.op = ARITHMETIC[type(changed.op)]()
-        yield changed
-    elif isinstance(changed, ast.Constant) and isinstance(changed.value, bool):
-        yield ast.Constant(not changed.value)
-    elif isinstance(changed, ast.Constant) and isinstance(changed.value, int):
-        yield ast.Constant(changed.value + 1)
-    elif isinstance(changed, ast.Constant) and isinstance(changed.value, float):
-        yield ast.Constant(changed.value * 10 or 1.0)
+    if isinstance(node, ast.Compare):
+        for index, op in enumerate(node.ops):
+            changed = copy.deepcopy(node)
+            changed.ops[index] = COMPARISONS[type(op)]()
+            yield changed
+    elif isinstance(node, ast.BoolOp):
+        yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield node.operand
+    elif isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC and not is_text_join(node):
+        yield ast.BinOp(node.left, ARITHMETIC[type(node.op)](), node.right)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        yield ast.Constant(other_number(node.value))
 
 
-def is_text_join(node: ast.AST) -> bool:
-    """Whether the node adds or formats text, or joins types, which is not arithmetic."""
-    if not isinstance(node, ast.BinOp):
-        return False
-    texts = (ast.JoinedStr,)
-    sides = (node.left, node.right)
-    return isinstance(node.op, ast.BitOr) or any(
-        isinstance(side, texts) or (isinstance(side, ast.Constant) and isinstance(side.value, str))
-        for side in sides
+def other_number(number: bool | int | float) -> bool | int | float:
+    """The other truth value, the next integer, or ten times the number."""
+    if isinstance(number, bool):
+        return not number
+    return number + 1 if isinstance(number, int) else number * 10 or 1.0
+
+
+def is_text_join(node: ast.BinOp) -> bool:
+    """Whether the node adds or formats text, which is not arithmetic."""
+    return any(
+        isinstance(side, ast.JoinedStr)
+        or (isinstance(side, ast.Constant) and isinstance(side.value, str))
+        for side in (node.left, node.right)
     )
 
 
-def places(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None]]:
-    """Every (parent, field, index) of a node that decides something when the program runs."""
+def places(node: ast.AST, lines: range) -> Iterator[tuple[ast.expr, range]]:
+    """Every expression that decides something when the program runs, with its statement's lines."""
     skipped = {"annotation", "returns", "decorator_list", "type_params"}
+    if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr):
+        return
+    if isinstance(node, ast.stmt):
+        body = getattr(node, "body", None)
+        end = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
+        lines = range(node.lineno, end + 1)
+    if isinstance(node, ast.expr):
+        yield node, lines
     for name, value in ast.iter_fields(node):
-        if name in skipped or isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr):
-            continue
-        for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if isinstance(child, ast.AST):
-                yield node, name, index
-                yield from places(child)
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and name not in skipped:
+                yield from places(child, lines)
+
+
+def with_change(source: str, node: ast.expr, text: str) -> str:
+    """The source with one expression replaced; every other line keeps its text and its number."""
+    lines = source.encode().splitlines(keepends=True)
+    start, end = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    before, after = lines[start][: node.col_offset], lines[end][node.end_col_offset :]
+    change = ("(" + text + "\n" * (end - start) + ")").encode()
+    return b"".join([*lines[:start], before + change + after, *lines[end + 1 :]]).decode()
 
 
 def mutants_of(path: Path) -> list[Mutant]:
     """Every mutant of one file."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = []
-    for parent, name, index in list(places(tree)):
-        held = getattr(parent, name)
-        node = held if index is None else held[index]
-        if is_text_join(node):
-            continue
-        for other in replacements(node):
-            put(parent, name, index, other)
-            ast.fix_missing_locations(tree)
-            found.append(
-                Mutant(
-                    path=path,
-                    line=getattr(node, "lineno", getattr(parent, "lineno", 0)),
-                    before=ast.unparse(node),
-                    after=ast.unparse(other),
-                    source=ast.unparse(tree),
-                )
-            )
-        put(parent, name, index, node)
-    return found
+    source = path.read_text(encoding="utf-8")
+    return [
+        Mutant(
+            path=path,
+            lines=lines,
+            line=node.lineno,
+            before=ast.unparse(node),
+            after=ast.unparse(other),
+            source=with_change(source, node, ast.unparse(other)),
+        )
+        for node, lines in places(ast.parse(source), range(0))
+        for other in replacements(node)
+    ]
 
 
-def put(parent: ast.AST, name: str, index: int | None, node: ast.AST) -> None:
-    """Replace one child of a node."""
-    if index is None:
-        setattr(parent, name, node)
-    else:
-        getattr(parent, name)[index] = node
+@contextmanager
+def changed_tree(tree: Path, mutant: Mutant) -> Iterator[None]:
+    """Put the mutant's file into a tree of links to the package, and the link back at the end."""
+    file = tree / mutant.path.relative_to(PACKAGE.parent)
+    file.unlink()
+    file.write_text(mutant.source, encoding="utf-8")
+    forget_compiled(file)
+    try:
+        yield
+    finally:
+        file.unlink()
+        file.symlink_to(mutant.path)
+        forget_compiled(file)
 
 
-def serve_changed_source(mutant: Mutant) -> None:
-    """Let every import of the mutant's file read the changed source, in this process only."""
-    loader = importlib.machinery.SourceFileLoader
-    read, stats = loader.get_data, loader.path_stats
-
-    def get_data(self: importlib.machinery.SourceFileLoader, path: str) -> bytes:
-        return mutant.source.encode() if Path(path) == mutant.path else read(self, path)
-
-    def path_stats(self: importlib.machinery.SourceFileLoader, path: str) -> object:
-        if Path(path) == mutant.path:
-            raise OSError("a changed file has no compiled form")
-        return stats(self, path)
-
-    loader.get_data = get_data  # type: ignore[method-assign, assignment]
-    loader.path_stats = path_stats  # type: ignore[method-assign, assignment]
+def forget_compiled(file: Path) -> None:
+    """Delete the compiled forms of a file: they are told apart by size and whole seconds only."""
+    for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
+        compiled.unlink()
 
 
-def tests_for(path: Path) -> list[str]:
-    """The test files of a source file's package, those that name its module first."""
-    room = path.relative_to(PACKAGE).parts[0]
-    files = sorted((ROOT / "tests" / room).rglob("test_*.py"))
-    nearest = [f for f in files if path.stem in f.stem]
-    near = [f for f in files if f not in nearest and path.stem in f.read_text(encoding="utf-8")]
-    return [str(f) for f in dict.fromkeys([*nearest, *near, *files])]
-
-
-def run_tests(mutant: Mutant | None, files: list[str]) -> int:
-    """Run tests in a fork, which begins with the libraries loaded, and return its exit status."""
+def run_tests(tree: Path, options: Sequence[str]) -> int:
+    """Run pytest in a fork, which begins with the libraries loaded, and return its exit status."""
     child = os.fork()
     if child:
         return wait(child)
@@ -184,12 +182,11 @@ def run_tests(mutant: Mutant | None, files: list[str]) -> int:
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
-    if mutant is not None:
-        serve_changed_source(mutant)
+    sys.path.insert(0, str(tree))
+    os.environ["PYTHONPATH"] = str(tree)
     import pytest
 
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
-    os._exit(int(pytest.main([*options, *files])))
+    os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *options])))
 
 
 def wait(child: int) -> int:
@@ -213,34 +210,79 @@ def preload() -> None:
     torch.set_num_threads(1)
 
 
-def survivors_of(room: str, sample: int, seed: int) -> tuple[list[Mutant], int]:
+def covered_by(tree: Path, package: str) -> Mapping[Path, Mapping[int, list[str]]]:
+    """The test files that run each line of a package; lines run on import only have "" alone."""
+    from coverage import CoverageData
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["COVERAGE_FILE"] = str(Path(folder) / "data")
+        cov = [f"--cov={PACKAGE / package}", "--cov-context=test", "--cov-report="]
+        if run_tests(tree, [*cov, str(ROOT / "tests" / package)]):
+            raise SystemExit(f"the tests of {package} fail without any change: fix them first")
+        data = CoverageData(os.environ["COVERAGE_FILE"])
+        data.read()
+        return {
+            Path(file): {
+                line: [context.partition("::")[0] for context in contexts]
+                for line, contexts in data.contexts_by_lineno(file).items()
+            }
+            for file in data.measured_files()
+        }
+
+
+def tests_for(mutant: Mutant, covered: Mapping[Path, Mapping[int, list[str]]]) -> list[str]:
+    """The test files that run a mutant's lines, those that name its module first."""
+    by_line = covered.get(mutant.path, {})
+    files = {file for line in mutant.lines for file in by_line.get(line, [])}
+    if files == {""}:  # the module computes it while it loads
+        files = {file for line in by_line.values() for file in line}
+    return sorted(files - {""}, key=lambda file: (mutant.path.stem not in Path(file).stem, file))
+
+
+def survivors_of(package: str, sample: int, seed: int) -> tuple[list[Mutant], int]:
     """The mutants of a package that no test noticed, and how many were tried."""
-    paths = sorted((PACKAGE / room).rglob("*.py"))
     equivalent = set(tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["equivalent"])
+    paths = sorted((PACKAGE / package).rglob("*.py"))
     every = [m for path in paths for m in mutants_of(path) if m.key not in equivalent]
     chosen = random.Random(seed).sample(every, min(sample, len(every)))
-    if run_tests(None, tests_for(paths[0])):
-        raise SystemExit(f"the tests of {room} fail without any change: fix them first")
     alive = []
-    for count, mutant in enumerate(chosen, 1):
-        if run_tests(mutant, tests_for(mutant.path)) == 0:
-            alive.append(mutant)
-            print(f"alive: {mutant.path.name}:{mutant.line} {mutant.before} -> {mutant.after}")
-        print(f"{room}: {count} of {len(chosen)}, {len(alive)} alive", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder).resolve() / PACKAGE.parent.name
+        skipped = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(
+            PACKAGE,
+            tree / PACKAGE.name,
+            ignore=skipped,
+            copy_function=lambda a, b: os.symlink(a, b),
+        )
+        covered = covered_by(tree, package)
+        for count, mutant in enumerate(chosen, 1):
+            began = time.monotonic()
+            files = tests_for(mutant, covered)
+            with changed_tree(tree, mutant):
+                status = run_tests(tree, files) if files else 0
+            if status == 0:
+                alive.append(mutant)
+            word = {0: "alive", 99: "endless"}.get(status, f"noticed ({status})")
+            took = f"{time.monotonic() - began:.0f} s, {len(files)} test files"
+            print(f"{count}: {word}: line {mutant.line} of {mutant.key} [{took}]", flush=True)
     return alive, len(chosen)
 
 
 def main() -> None:
     """Run the mutants of the named packages and print the share that survived in each."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("room", nargs="+", help="a folder of src/manyheads, such as core")
+    parser.add_argument("package", nargs="+", help="a folder of src/manyheads, such as core")
     parser.add_argument("--sample", type=int, default=40, help="mutants per package (default 40)")
     parser.add_argument("--seed", type=int, default=1, help="random seed of the sample (default 1)")
     options = parser.parse_args()
     preload()
-    rows = [(room, *survivors_of(room, options.sample, options.seed)) for room in options.room]
-    for room, alive, tried in rows:
-        print(f"{room}: {len(alive)} of {tried} mutants alive ({len(alive) / tried:.1%})")
+    rows = [
+        (package, *survivors_of(package, options.sample, options.seed))
+        for package in options.package
+    ]
+    for package, alive, tried in rows:
+        print(f"{package}: {len(alive)} of {tried} mutants alive ({len(alive) / tried:.1%})")
 
 
 if __name__ == "__main__":
