@@ -11,6 +11,7 @@ tools/mutants.toml.
 import argparse
 import ast
 import copy
+import math
 import os
 import random
 import shutil
@@ -29,6 +30,9 @@ PACKAGE = ROOT / "src" / "manyheads"
 EQUIVALENT = Path(__file__).with_suffix(".toml")
 SLOWEST = 300.0
 """Seconds after which a mutant counts as noticed: it made something endless."""
+
+OUTPUT = "pytest.txt"
+"""What the latest run of pytest wrote, beside the changed package."""
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -173,15 +177,16 @@ def forget_compiled(file: Path) -> None:
         compiled.unlink()
 
 
-def run_tests(tree: Path, options: Sequence[str]) -> int:
+def run_tests(tree: Path, options: Sequence[str], limit: float) -> int:
     """Run pytest in a fork, which begins with the libraries loaded, and return its exit status."""
     child = os.fork()
     if child:
-        return wait(child)
+        return wait(child, limit)
     os.setsid()
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(null, stream)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    written = os.open(tree / OUTPUT, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
+    os.dup2(written, 1)
+    os.dup2(written, 2)
     sys.path.insert(0, str(tree))
     os.environ["PYTHONPATH"] = str(tree)
     import pytest
@@ -189,9 +194,9 @@ def run_tests(tree: Path, options: Sequence[str]) -> int:
     os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *options])))
 
 
-def wait(child: int) -> int:
-    """The exit status of a forked process; 99 if it had to be ended."""
-    until = time.monotonic() + SLOWEST
+def wait(child: int, limit: float) -> int:
+    """The exit status of a forked process; 99 if it ran longer than the limit in seconds."""
+    until = time.monotonic() + limit
     while time.monotonic() < until:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -217,8 +222,10 @@ def covered_by(tree: Path, package: str) -> Mapping[Path, Mapping[int, list[str]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["COVERAGE_FILE"] = str(Path(folder) / "data")
         cov = [f"--cov={PACKAGE / package}", "--cov-context=test", "--cov-report="]
-        if run_tests(tree, [*cov, str(ROOT / "tests" / package)]):
-            raise SystemExit(f"the tests of {package} fail without any change: fix them first")
+        if run_tests(tree, [*cov, str(ROOT / "tests" / package)], math.inf):
+            raise SystemExit(
+                f"the tests of {package} fail without any change ({first_failure(tree)}): fix them"
+            )
         data = CoverageData(os.environ["COVERAGE_FILE"])
         data.read()
         return {
@@ -247,26 +254,31 @@ def survivors_of(package: str, sample: int, seed: int) -> tuple[list[Mutant], in
     chosen = random.Random(seed).sample(every, min(sample, len(every)))
     alive = []
     with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder).resolve() / PACKAGE.parent.name
+        tree = Path(folder).resolve()
         skipped = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(
-            PACKAGE,
-            tree / PACKAGE.name,
-            ignore=skipped,
-            copy_function=lambda a, b: os.symlink(a, b),
-        )
+        shutil.copytree(PACKAGE, tree / PACKAGE.name, ignore=skipped, copy_function=link)
         covered = covered_by(tree, package)
         for count, mutant in enumerate(chosen, 1):
-            began = time.monotonic()
             files = tests_for(mutant, covered)
             with changed_tree(tree, mutant):
-                status = run_tests(tree, files) if files else 0
+                status = run_tests(tree, files, SLOWEST) if files else 0
             if status == 0:
                 alive.append(mutant)
-            word = {0: "alive", 99: "endless"}.get(status, f"noticed ({status})")
-            took = f"{time.monotonic() - began:.0f} s, {len(files)} test files"
-            print(f"{count}: {word}: line {mutant.line} of {mutant.key} [{took}]", flush=True)
+            found = {0: "alive", 99: "endless"}.get(status) or f"noticed by {first_failure(tree)}"
+            print(f"{count}: line {mutant.line} of {mutant.key}: {found}", flush=True)
     return alive, len(chosen)
+
+
+def link(source: str, target: str) -> None:
+    """Link to a file; `shutil.copytree` calls it in place of a copy."""
+    os.symlink(source, target)
+
+
+def first_failure(tree: Path) -> str:
+    """The first test that failed in the latest run, or the last line that was written."""
+    lines = (tree / OUTPUT).read_text(encoding="utf-8", errors="replace").splitlines()
+    failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    return (failed or lines[-1:] or ["nothing"])[0][:150]
 
 
 def main() -> None:
