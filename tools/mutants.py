@@ -230,11 +230,16 @@ def covered_by(tree: Path, package: str) -> Mapping[Path, Mapping[int, list[str]
         data.read()
         return {
             Path(file): {
-                line: [context.partition("::")[0] for context in contexts]
+                line: [test_file(context) for context in contexts]
                 for line, contexts in data.contexts_by_lineno(file).items()
             }
             for file in data.measured_files()
         }
+
+
+def test_file(context: str) -> str:
+    """The file of a test that coverage names, or "" for code that runs while a module loads."""
+    return context and str(ROOT / context.partition("::")[0])
 
 
 def tests_for(mutant: Mutant, covered: Mapping[Path, Mapping[int, list[str]]]) -> list[str]:
