@@ -207,14 +207,17 @@ def test_fewer_than_six_seeds_are_few(seeds: int, is_few: bool) -> None:
     assert ("seeds are few" in found["note"]) is is_few
 
 
+@pytest.mark.parametrize("size", [1.0, 1024.0, 2.0**-10])
 @pytest.mark.parametrize(
     ("spread", "has_interval"), [(0.5e-12, False), (4e-12, True), (1e-7, True)]
 )
-def test_differences_within_rounding_have_no_interval(spread: float, has_interval: bool) -> None:
+def test_differences_within_rounding_of_their_size_have_no_interval(
+    spread: float, has_interval: bool, size: float
+) -> None:
     runs = [
         {"model": model, "seed": seed, "test_loss": loss}
         for seed in range(6)
-        for model, loss in (("a", 1.0 + spread * (seed % 2)), ("b", 0.0))
+        for model, loss in (("a", size * (1.0 + spread * (seed % 2))), ("b", 0.0))
     ]
     found = paired_differences(runs, [("a", "b")], resamples=50)[0]
     assert (found["t_interval"] is not None) is has_interval
