@@ -1,5 +1,6 @@
 """Tables: aligned, within 80 columns, and escaped in HTML and Markdown."""
 
+import pytest
 from rich.cells import cell_len
 
 from manyheads.core.tables import (
@@ -36,9 +37,16 @@ def test_wide_table_is_split_and_repeats_its_row_names() -> None:
     ]
 
 
+@pytest.mark.parametrize(("width", "longest"), [(36, 80), (37, 42)])
+def test_table_of_80_columns_is_not_split_and_one_of_81_is(width: int, longest: int) -> None:
+    table = Table(title="T", columns=("", "a", "b"), rows=(("r", "a" * 37, "b" * width),))
+    assert max(map(len, text_from_table(table).split("\n"))) == longest
+
+
 def test_wide_letters_count_twice_and_long_texts_are_cut() -> None:
     assert cell_len("\N{CJK UNIFIED IDEOGRAPH-6F22}a") == 3
     assert shortened("abcdefgh", 6) == "abcd.."
+    assert (shortened("abcdef", 6), shortened("abcdefg", 6)) == ("abcdef", "abcd..")
     assert cell_len(shortened("\N{CJK UNIFIED IDEOGRAPH-6F22}" * 9, 6)) <= 6
 
 

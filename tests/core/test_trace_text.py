@@ -110,6 +110,52 @@ def test_zero_small_and_special_numbers_can_be_told_apart() -> None:
     assert "0.0000 1.00e-07 -12345.6777 nan inf blocked" in " ".join(text.split())
 
 
+def text_of(rows: int, columns: int, value: float = 0.0, heads: int = 1, batch: int = 1) -> str:
+    """The text of a trace whose matrices all hold one number."""
+    matrix = torch.full((batch, heads, rows, columns), value, dtype=torch.float64)
+    names = "q k masked_scores attn_weights head_outputs head_contributions"
+    return text_from_tensors(
+        "loop", dict.fromkeys(names.split(), matrix) | {"output": matrix[:, 0]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (5e-5, "0.0001"),
+        (4.99e-5, "4.99e-05"),
+        (-4.99e-5, "-4.99e-05"),
+        (99998.9, "99998.9000"),
+        (99999.0, "1.00e+05"),
+        (-99999.0, "-1.00e+05"),
+    ],
+)
+def test_numbers_have_four_places_from_a_twenty_thousandth_to_99999(
+    value: float, shown: str
+) -> None:
+    assert text_of(1, 1, value).split()[-1] == shown
+
+
+@pytest.mark.parametrize(
+    ("sizes", "note"),
+    [
+        ({"rows": 12, "columns": 1}, None),
+        ({"rows": 13, "columns": 1}, "rows 1 to 1 left out"),
+        ({"rows": 1, "columns": 7}, None),
+        ({"rows": 1, "columns": 9}, "columns 9 to 9 left out"),
+        ({"rows": 1, "columns": 1, "heads": 8}, None),
+        ({"rows": 1, "columns": 1, "heads": 9}, "heads 9 to 9 left out"),
+        ({"rows": 1, "columns": 1, "batch": 2}, "sample 1 of 2 shown"),
+    ],
+    ids=str,
+)
+def test_nothing_is_left_out_up_to_12_rows_8_columns_and_8_heads(
+    sizes: dict[str, int], note: str | None
+) -> None:
+    text = text_of(**sizes, value=1.0)
+    assert (note in text) if note else "left out" not in text and "sample" not in text
+
+
 class Cells(HTMLParser):
     """Collects tags and text, and notices tags that are not closed."""
 

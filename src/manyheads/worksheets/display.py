@@ -6,7 +6,7 @@ from fractions import Fraction
 from manyheads.worksheets.arithmetic import Number, float_of, is_exact
 from manyheads.worksheets.numbers import exact_text
 
-_LONGEST = 16
+LONGEST = 16
 
 
 def rounded(value: float) -> str:
@@ -21,7 +21,7 @@ def rounded(value: float) -> str:
     return f"{value:.2e}"
 
 
-def fraction_text(number: Number, longest: int = _LONGEST) -> str:
+def fraction_text(number: Number, longest: int = LONGEST) -> str:
     """Write a number as exact text if that is known and short enough, else rounded."""
     if not isinstance(number, (float, Decimal)):
         text = exact_text(number)

@@ -15,7 +15,7 @@ from manyheads.core.errors import WorksheetError
 from manyheads.core.tables import Table, html_from_tables, shortened, text_from_table, wrapped
 from manyheads.core.text import quoted
 from manyheads.worksheets.arithmetic import NEGATIVE_INFINITY, float_of
-from manyheads.worksheets.display import fraction_text
+from manyheads.worksheets.display import LONGEST, fraction_text
 from manyheads.worksheets.exact import Steps, solve_exact
 from manyheads.worksheets.fields import ALL_FIELDS, Field, fields_of
 from manyheads.worksheets.numbers import exact_text
@@ -227,7 +227,7 @@ def _tables(solved: Solution) -> Iterable[Table]:
     return _receiver_tables(solved) if solved.receiver else _full_tables(solved)
 
 
-def _cells(numbers: Iterable[Any], longest: int = 16) -> tuple[str, ...]:
+def _cells(numbers: Iterable[Any], longest: int = LONGEST) -> tuple[str, ...]:
     return tuple(fraction_text(number, longest) for number in numbers)
 
 
