@@ -3,24 +3,25 @@
     .venv/bin/python -m tools.mutants core attention worksheets study --sample 40 --seed 1
 
 A mutant is one changed operator, number or condition. It is alive if the tests of its package
-still pass; only the test files that run its line are tried, those of its module first. Subprocesses
-of the tests see the change too. Mutants that cannot change a result are listed with the reason in
-tools/mutants.toml.
+still pass. Test files that name its module run first, the others of the package after all mutants
+have had those. A test that notices a mutant is run once without any change, where it must pass.
+Subprocesses of the tests see the change too. Mutants that cannot change a result are listed with
+the reason in tools/mutants.toml.
 """
 
 import argparse
 import ast
 import copy
-import math
 import os
 import random
+import re
 import shutil
 import signal
 import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,8 @@ EQUIVALENT = Path(__file__).with_suffix(".toml")
 SLOWEST = 300.0
 """Seconds after which a mutant counts as noticed: it made something endless."""
 
+ENDLESS = 99
+"""Exit status of tests that had to be ended."""
 OUTPUT = "pytest.txt"
 """What the latest run of pytest wrote, beside the changed package."""
 
@@ -63,10 +66,8 @@ class Mutant:
 
     path: Path
     """The file."""
-    lines: range
-    """Lines of the statement, or of its head, from 1."""
     line: int
-    """Line of the change."""
+    """Line of the change, from 1."""
     before: str
     """The expression as written."""
     after: str
@@ -113,21 +114,17 @@ def is_text_join(node: ast.BinOp) -> bool:
     )
 
 
-def places(node: ast.AST, lines: range) -> Iterator[tuple[ast.expr, range]]:
-    """Every expression that decides something when the program runs, with its statement's lines."""
+def places(node: ast.AST) -> Iterator[ast.expr]:
+    """Every expression that decides something when the program runs."""
     skipped = {"annotation", "returns", "decorator_list", "type_params"}
     if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr):
         return
-    if isinstance(node, ast.stmt):
-        body = getattr(node, "body", None)
-        end = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
-        lines = range(node.lineno, end + 1)
     if isinstance(node, ast.expr):
-        yield node, lines
+        yield node
     for name, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and name not in skipped:
-                yield from places(child, lines)
+                yield from places(child)
 
 
 def with_change(source: str, node: ast.expr, text: str) -> str:
@@ -145,13 +142,12 @@ def mutants_of(path: Path) -> list[Mutant]:
     return [
         Mutant(
             path=path,
-            lines=lines,
             line=node.lineno,
             before=ast.unparse(node),
             after=ast.unparse(other),
             source=with_change(source, node, ast.unparse(other)),
         )
-        for node, lines in places(ast.parse(source), range(0))
+        for node in places(ast.parse(source))
         for other in replacements(node)
     ]
 
@@ -177,26 +173,27 @@ def forget_compiled(file: Path) -> None:
         compiled.unlink()
 
 
-def run_tests(tree: Path, options: Sequence[str], limit: float) -> int:
+def run_tests(tree: Path, tests: Sequence[str]) -> int:
     """Run pytest in a fork, which begins with the libraries loaded, and return its exit status."""
     child = os.fork()
     if child:
-        return wait(child, limit)
+        return wait(child)
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     written = os.open(tree / OUTPUT, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
     os.dup2(written, 1)
     os.dup2(written, 2)
+    os.chdir(ROOT)
     sys.path.insert(0, str(tree))
     os.environ["PYTHONPATH"] = str(tree)
     import pytest
 
-    os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *options])))
+    os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests])))
 
 
-def wait(child: int, limit: float) -> int:
-    """The exit status of a forked process; 99 if it ran longer than the limit in seconds."""
-    until = time.monotonic() + limit
+def wait(child: int) -> int:
+    """The exit status of a forked process; ENDLESS if it ran too long."""
+    until = time.monotonic() + SLOWEST
     while time.monotonic() < until:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -204,7 +201,7 @@ def wait(child: int, limit: float) -> int:
         time.sleep(0.02)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return 99
+    return ENDLESS
 
 
 def preload() -> None:
@@ -215,62 +212,61 @@ def preload() -> None:
     torch.set_num_threads(1)
 
 
-def covered_by(tree: Path, package: str) -> Mapping[Path, Mapping[int, list[str]]]:
-    """The test files that run each line of a package; lines run on import only have "" alone."""
-    from coverage import CoverageData
-
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["COVERAGE_FILE"] = str(Path(folder) / "data")
-        cov = [f"--cov={PACKAGE / package}", "--cov-context=test", "--cov-report="]
-        if run_tests(tree, [*cov, str(ROOT / "tests" / package)], math.inf):
-            raise SystemExit(
-                f"the tests of {package} fail without any change ({first_failure(tree)}): fix them"
-            )
-        data = CoverageData(os.environ["COVERAGE_FILE"])
-        data.read()
-        return {
-            Path(file): {
-                line: [test_file(context) for context in contexts]
-                for line, contexts in data.contexts_by_lineno(file).items()
-            }
-            for file in data.measured_files()
-        }
+def tests_for(path: Path) -> tuple[list[str], list[str]]:
+    """The test files of a source file's package: those that name its module, and the others."""
+    files = sorted((ROOT / "tests" / path.relative_to(PACKAGE).parts[0]).rglob("test_*.py"))
+    word = re.compile(rf"\b{re.escape(path.stem)}\b")
+    own = [file for file in files if file.stem.startswith(f"test_{path.stem}")]
+    naming = [file for file in files if word.search(file.read_text(encoding="utf-8"))]
+    near = list(dict.fromkeys([*own, *naming]))
+    return [*map(str, near)], [str(file) for file in files if file not in near]
 
 
-def test_file(context: str) -> str:
-    """The file of a test that coverage names, or "" for code that runs while a module loads."""
-    return context and str(ROOT / context.partition("::")[0])
+class Trials:
+    """Runs tests on mutants, and remembers which tests pass without any change."""
+
+    def __init__(self, tree: Path) -> None:
+        """Make a tree of links to the package in an empty folder."""
+        self.tree = tree
+        self.sound: set[str] = set()
+        skipped = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(PACKAGE, tree / PACKAGE.name, ignore=skipped, copy_function=link)
+
+    def noticed_by(self, mutant: Mutant, files: list[str]) -> str:
+        """The first test in some files that fails with a mutant, or "" if all pass."""
+        if not files:
+            return ""
+        with changed_tree(self.tree, mutant):
+            status = run_tests(self.tree, files)
+        if status in (0, ENDLESS):
+            return "nothing: it does not end" if status else ""
+        test = first_failure(self.tree)
+        if test not in self.sound:
+            if run_tests(self.tree, [test]):
+                raise SystemExit(f"{test} fails without any change: fix it first")
+            self.sound.add(test)
+        return test
 
 
-def tests_for(mutant: Mutant, covered: Mapping[Path, Mapping[int, list[str]]]) -> list[str]:
-    """The test files that run a mutant's lines, those that name its module first."""
-    by_line = covered.get(mutant.path, {})
-    files = {file for line in mutant.lines for file in by_line.get(line, [])}
-    if files == {""}:  # the module computes it while it loads
-        files = {file for line in by_line.values() for file in line}
-    return sorted(files - {""}, key=lambda file: (mutant.path.stem not in Path(file).stem, file))
-
-
-def survivors_of(package: str, sample: int, seed: int) -> tuple[list[Mutant], int]:
+def survivors_of(
+    package: str, sample: int, seed: int, near: bool = False
+) -> tuple[list[Mutant], int]:
     """The mutants of a package that no test noticed, and how many were tried."""
     equivalent = set(tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["equivalent"])
     paths = sorted((PACKAGE / package).rglob("*.py"))
     every = [m for path in paths for m in mutants_of(path) if m.key not in equivalent]
-    chosen = random.Random(seed).sample(every, min(sample, len(every)))
-    alive = []
+    alive = chosen = random.Random(seed).sample(every, min(sample, len(every)))
     with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder).resolve()
-        skipped = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(PACKAGE, tree / PACKAGE.name, ignore=skipped, copy_function=link)
-        covered = covered_by(tree, package)
-        for count, mutant in enumerate(chosen, 1):
-            files = tests_for(mutant, covered)
-            with changed_tree(tree, mutant):
-                status = run_tests(tree, files, SLOWEST) if files else 0
-            if status == 0:
-                alive.append(mutant)
-            found = {0: "alive", 99: "endless"}.get(status) or f"noticed by {first_failure(tree)}"
-            print(f"{count}: line {mutant.line} of {mutant.key}: {found}", flush=True)
+        trials = Trials(Path(folder).resolve())
+        turns = ("tests that name its module", f"tests of {package}")
+        for turn, tests in enumerate(turns[:1] if near else turns):
+            left = []
+            for mutant in alive:
+                found = trials.noticed_by(mutant, tests_for(mutant.path)[turn])
+                verdict = f"noticed by {found}" if found else f"alive after the {tests}"
+                print(f"line {mutant.line} of {mutant.key}: {verdict}", flush=True)
+                left += [] if found else [mutant]
+            alive = left
     return alive, len(chosen)
 
 
@@ -280,10 +276,12 @@ def link(source: str, target: str) -> None:
 
 
 def first_failure(tree: Path) -> str:
-    """The first test that failed in the latest run, or the last line that was written."""
-    lines = (tree / OUTPUT).read_text(encoding="utf-8", errors="replace").splitlines()
-    failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
-    return (failed or lines[-1:] or ["nothing"])[0][:150]
+    """The first test, or file of tests, that failed in the latest run."""
+    text = (tree / OUTPUT).read_text(encoding="utf-8", errors="replace")
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", text, re.MULTILINE)
+    if failed is None:
+        raise SystemExit(f"pytest ended without a result:\n{text[-2000:]}")
+    return failed.group(1)
 
 
 def main() -> None:
@@ -292,10 +290,13 @@ def main() -> None:
     parser.add_argument("package", nargs="+", help="a folder of src/manyheads, such as core")
     parser.add_argument("--sample", type=int, default=40, help="mutants per package (default 40)")
     parser.add_argument("--seed", type=int, default=1, help="random seed of the sample (default 1)")
+    parser.add_argument(
+        "--near", action="store_true", help="run only the test files that name the mutant's module"
+    )
     options = parser.parse_args()
     preload()
     rows = [
-        (package, *survivors_of(package, options.sample, options.seed))
+        (package, *survivors_of(package, options.sample, options.seed, options.near))
         for package in options.package
     ]
     for package, alive, tried in rows:
