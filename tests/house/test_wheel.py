@@ -6,6 +6,7 @@ wheel and links to the packages that the wheel's own requirements name, and noth
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -14,6 +15,7 @@ from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import pytest
 from packaging.requirements import Requirement
 
@@ -23,38 +25,22 @@ from tests.house.sources import PACKAGE, ROOT
 DATA_SUFFIXES = {".json", ".toml", ".typed", ".html", ".js", ".css", ".svg"}
 EXTRA = re.compile(r"manyheads\[(\w+)\]")
 
-# Each command with arguments for which it does its work, and the extra that it needs, if any.
-SAMPLES = {
-    "lab": ("", None),
-    "worksheet": ("", None),
-    "worksheet list": ("", None),
-    "worksheet show": ("two-routes", None),
-    "worksheet solve": ("two-routes --exact --json", None),
-    "worksheet explain": ("two-routes output[2][0]", None),
-    "worksheet schema": ("", None),
-    "worksheet print": ("two-routes sheet.pdf", "learn"),
-    "worksheet try": ("two-routes zero-query --predict 1/3", None),
-    "check": ("torch.nn:MultiheadAttention --embed-dim 8 --num-heads 2", None),
-    "study plans": ("", None),
-    "study run": ("smoke", "study"),
-    "study report": ("folder", "study"),
-    "generate": ("Once --max-tokens 2", None),
-    "export": ("", None),
-    "export onnx": ("four-heads four.onnx", "export"),
-    "quiz": ("", None),
-    "quiz list": ("", None),
-    "quiz log": ("", None),
-    "quiz explain": ("", None),
-    "quiz exercises": ("score --seed 7", None),
-    "cards": ("", None),
-    "cards review": ("", None),
-    "cards list": ("", None),
-    "cards stats": ("", None),
-    "cards export": ("deck.apkg", "learn"),
-    "cards import": ("none.json", None),
-    "notebooks": ("lessons", "notebooks"),
-    "serve": ("--no-open --port 0", None),
-    "site": ("page", None),
+# A command runs with the first example of its help. These need other arguments: a file that
+# exists, a free port, a shorter run or an answer on the command line.
+ARGUMENTS = {
+    "check": "torch.nn:MultiheadAttention --embed-dim 8 --num-heads 2",
+    "generate": "Once --max-tokens 2",
+    "serve": "--no-open --port 0",
+    "worksheet solve": "two-routes --exact --json",
+    "worksheet try": "two-routes zero-query --predict 1/3",
+}
+EXTRAS = {
+    "cards export": "learn",
+    "export onnx": "export",
+    "notebooks": "notebooks",
+    "study report": "study",
+    "study run": "study",
+    "worksheet print": "learn",
 }
 DRIVER = """
 import contextlib, io, json, os, signal, sys, threading
@@ -63,10 +49,10 @@ sys.path.insert(0, sys.argv[1])
 from manyheads.cli.main import main
 def run(line):
     out, errors = io.StringIO(), io.StringIO()
-    if line.startswith("serve"):
+    if line[0] == "serve":
         threading.Timer(2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        status = main(line.split())
+        status = main(line)
     return {"status": status, "out": out.getvalue(), "errors": errors.getvalue()}
 print(json.dumps([run(line) for line in json.load(sys.stdin)]))
 """
@@ -114,6 +100,24 @@ def link(found: Distribution, folder: Path) -> None:
             target.symlink_to(str(found.locate_file(name)))
 
 
+def example_of(words: str, help_text: str) -> str | None:
+    """The arguments of the first example in a command's help, without a redirection."""
+    lines = help_text.partition("Example")[2].split("\n")
+    found = (line.partition(f"manyheads {words}") for line in lines)
+    return next((after.partition(">")[0] for _, name, after in found if name), None)
+
+
+def command_lines() -> dict[str, list[str]]:
+    """A command line for each command, by its words; a group runs without arguments."""
+    lines = {}
+    for parts, command in commands():
+        words = " ".join(parts)
+        example = "" if isinstance(command, click.Group) else example_of(words, command.help or "")
+        assert example is not None, f"the help of {words} shows no example"
+        lines[words] = [*parts, *shlex.split(ARGUMENTS.get(words, example))]
+    return lines
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
@@ -138,10 +142,10 @@ def installed(wheel: Path) -> Path:
 @pytest.fixture(scope="module")
 def outcomes(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     """How each sample ended, all run one after another in one interpreter."""
-    lines = [f"{command} {arguments}" for command, (arguments, _) in SAMPLES.items()]
+    lines = command_lines()
     done = subprocess.run(
         [sys.executable, "-S", "-c", DRIVER, str(installed)],
-        input=json.dumps(lines),
+        input=json.dumps(list(lines.values())),
         capture_output=True,
         text=True,
         cwd=tmp_path_factory.mktemp("work"),
@@ -150,7 +154,7 @@ def outcomes(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     )
     assert done.returncode == 0, done.stderr
     ends = json.loads(done.stdout.splitlines()[-1])
-    return {name: Outcome(**end) for name, end in zip(SAMPLES, ends, strict=True)}
+    return {name: Outcome(**end) for name, end in zip(lines, ends, strict=True)}
 
 
 def test_wheel_holds_every_source_and_data_file(wheel: Path, static_page: Path) -> None:
@@ -182,8 +186,15 @@ def test_wheel_names_its_command_and_its_requirements(wheel: Path) -> None:
     assert "manyheads = manyheads.cli.main:main" in points
 
 
-def test_every_command_has_a_sample() -> None:
-    assert {" ".join(words) for words, _ in commands()} == set(SAMPLES)
+def test_only_commands_that_exist_have_arguments_or_an_extra() -> None:
+    assert {*ARGUMENTS, *EXTRAS} <= set(command_lines())
+
+
+def test_example_of_a_help_page_is_its_first_one() -> None:
+    shown = "Words.\n\n\b\nExamples:\n  manyheads a b --c 1 > out.txt\n  manyheads a b\n"
+    assert example_of("a b", shown) == " --c 1 "
+    assert example_of("a b", "manyheads a b --before") is None
+    assert example_of("a c", shown) is None
 
 
 def test_base_dependencies_leave_out_the_extras(installed: Path) -> None:
@@ -193,8 +204,8 @@ def test_base_dependencies_leave_out_the_extras(installed: Path) -> None:
 
 def test_each_command_works_or_names_its_extra_at_once(outcomes: dict[str, Outcome]) -> None:
     offenders = []
-    for command, (_, extra) in SAMPLES.items():
-        end = outcomes[command]
+    for command, end in outcomes.items():
+        extra = EXTRAS.get(command)
         named = EXTRA.search(end.errors)
         is_right = (end.status, named and named[1]) == (2, extra) if extra else not named
         if not is_right or (extra and end.errors.count("\n") != 1):
@@ -205,8 +216,8 @@ def test_each_command_works_or_names_its_extra_at_once(outcomes: dict[str, Outco
 def test_results_of_the_installed_commands_are_whole(outcomes: dict[str, Outcome]) -> None:
     assert json.loads(outcomes["worksheet solve"].out)
     assert outcomes["lab"].out.splitlines()[-1] == "CHECK PASSED"
-    ended = {command: end.status for command, end in outcomes.items() if not SAMPLES[command][1]}
-    may_refuse = {"cards import", "quiz", "quiz explain", "cards", "cards review", "serve"}
+    ended = {command: end.status for command, end in outcomes.items() if command not in EXTRAS}
+    may_refuse = {"cards import", "quiz", "cards", "cards review", "serve"}
     assert {c: s for c, s in ended.items() if s != 0 and c not in may_refuse} == {}
 
 
