@@ -13,6 +13,7 @@ import pytest
 from manyheads.cli import main as entry
 from manyheads.cli.main import COMMANDS, main
 from manyheads.core.errors import ConfigError
+from tests.cli.test_hostile import commands
 
 
 def test_help_names_every_command_and_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,6 +22,19 @@ def test_help_names_every_command_and_shows_an_example(capsys: pytest.CaptureFix
     assert err == "" and "Example:" in out
     for command in COMMANDS:
         assert f"  {command.name} " in out and command.help in out
+
+
+def test_every_help_page_prints_its_example_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    lacking = []
+    for words, _ in commands():
+        assert main([*words, "--help"]) == 0
+        examples = capsys.readouterr().out.partition("Example")[2].splitlines()
+        start = f"manyheads {' '.join(words)}"
+        if not any(
+            line.partition(start)[0].strip(" s:") == "" and start in line for line in examples
+        ):
+            lacking.append(words)
+    assert lacking == []
 
 
 def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,13 +90,6 @@ def test_a_page_that_is_not_built_gives_the_remedy(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", ["serve", "site"])
-def test_help_shows_an_example(command: str) -> None:
-    result = run(command, "--help")
-    assert result.returncode == 0
-    assert f"Example: manyheads {command}" in result.stdout
-
-
 def test_neither_command_loads_torch(static_page: Path, tmp_path: Path) -> None:
     code = (
         "import sys; from manyheads.cli.main import main; "

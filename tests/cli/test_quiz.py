@@ -193,12 +193,6 @@ def test_wrong_use_is_one_line(
     assert message in refused(capsys, "quiz", *arguments)
 
 
-@pytest.mark.parametrize("name", ["list", "explain", "log", "exercises"])
-def test_help_has_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["quiz", name, "--help"]) == 0
-    assert f"  manyheads quiz {name}" in capsys.readouterr().out.split("Example")[1]
-
-
 def process(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     command = [sys.executable, "-m", "manyheads.cli.main", *arguments, "--data", str(folder)]

@@ -53,8 +53,3 @@ def test_bad_folders_are_refused_in_one_line(
     assert err.count("\n") == 1
     assert said in err
     assert not (tmp_path / "report.html").exists()
-
-
-def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", "report", "--help"]) == 0
-    assert "\n    manyheads study report studies/smoke\n" in capsys.readouterr().out

@@ -171,11 +171,5 @@ def test_broken_files_give_one_line_and_no_traceback(
     assert count > 20
 
 
-@pytest.mark.parametrize("command", ["list", "show", "solve", "explain", "schema"])
-def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = ran(capsys, command, "--help")
-    assert f"manyheads worksheet {command}" in text.split("Example")[1]
-
-
 def test_worksheet_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Commands:" in ran(capsys)
