@@ -19,6 +19,7 @@ from manyheads.verify.calling import (
     to_callee,
 )
 from manyheads.verify.problems import ProblemMaker
+from manyheads.verify.subject import CONVENTIONS
 from tests.factories import random_like
 from tests.verify.faulty_modules import Listed, Packed, Plain
 from tests.verify.faulty_positions import Cached
@@ -43,7 +44,7 @@ SHAPED: dict[str, tuple[Tensor, Tensor]] = {
 
 
 @pytest.mark.parametrize("axes", SHAPED)
-@pytest.mark.parametrize("convention", ["allowed", "blocked", "additive", "one_zero"])
+@pytest.mark.parametrize("convention", sorted(CONVENTIONS.keys() - {"lengths"}))
 def test_mask_is_handed_over_in_its_axes_and_convention(axes: str, convention: str) -> None:
     ours, shaped = SHAPED[axes]
     zeros = torch.zeros(shaped.shape)

@@ -12,7 +12,7 @@ from manyheads.core.config import Rotary
 from manyheads.core.errors import SubjectError
 from manyheads.verify.infer import infer
 from manyheads.verify.run import verify
-from manyheads.verify.subject import MaskSpec, Spec, Subject
+from manyheads.verify.subject import CONVENTIONS, MaskSpec, Spec, Subject
 
 E, H = 12, 3
 
@@ -141,7 +141,7 @@ def test_another_order_of_packed_blocks_is_read_and_noted() -> None:
     assert "unpack-order" in [f.fault for f in report.findings if f.severity == "note"]
 
 
-@pytest.mark.parametrize("convention", ["blocked", "allowed", "additive", "one_zero"])
+@pytest.mark.parametrize("convention", sorted(CONVENTIONS.keys() - {"lengths"}))
 def test_a_padding_mask_is_understood_by_what_it_hides(convention: str) -> None:
     kind = type("Kind", (Masked,), {"says": convention})
     masks = _infer(kind).subject.call.masks

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from manyheads.core.config import TRACED_FORMS
 from manyheads.worksheets.arithmetic import add, decimal_of, is_exact
 from manyheads.worksheets.exact import softmax, solve_exact
 from manyheads.worksheets.fields import fields_of
@@ -27,7 +28,7 @@ def solved(name: str, sequence: str) -> Solution:
 
 
 @pytest.mark.parametrize(("name", "sequence"), SENTENCES)
-@pytest.mark.parametrize("form", ["loop", "packed"])
+@pytest.mark.parametrize("form", TRACED_FORMS)
 def test_float_form_equals_exact_answers_in_every_field(
     name: str, sequence: str, form: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 import torch
 
+from manyheads.core.config import TRACED_FORMS
 from manyheads.worksheets.library import worksheet
 from manyheads.worksheets.tensors import input_from_sheet, trace_from_sheet, weights_from_sheet
 from tests.worksheets.samples import full_document, sheet_of
@@ -23,7 +24,7 @@ def test_input_is_the_sum_of_exact_rows_rounded_once() -> None:
 
 
 def test_trace_is_of_the_form_that_was_asked_for() -> None:
-    for form in ("loop", "packed"):
+    for form in TRACED_FORMS:
         trace = trace_from_sheet(worksheet("three-heads"), form=form)
         assert trace.form == form and trace.output.shape == (1, 4, 6)
         assert not trace.output.requires_grad

@@ -19,7 +19,7 @@ class GivenMask:
     axes: str
     """The axes it is handed over with: BS, TS, BTS, B1TS, (BH)TS or B."""
     convention: str
-    """allowed, blocked, additive, one_zero or lengths."""
+    """What the callee takes its values to mean, such as "blocked" (True = hidden)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -14,7 +14,7 @@ from manyheads.attention.problem import GivenMask, Problem
 from manyheads.core.errors import SubjectError
 from manyheads.verify.findings import short
 from manyheads.verify.parameters import Located, locate
-from manyheads.verify.subject import ParamSpec, Spec, Subject
+from manyheads.verify.subject import CONVENTIONS, ParamSpec, Spec, Subject
 
 _SPREAD = 1.2
 _BIAS_SPREAD = 0.5
@@ -134,9 +134,7 @@ def mask_for_callee(
     """A mask in the axes and convention that the callee declares."""
     allowed = mask.allowed
     keys = allowed.shape[-1]
-    if mask.convention == "lengths" or mask.axes == "B":
-        return allowed[:, 0].sum(-1)
-    if mask.axes == "BS":
+    if mask.convention == "lengths" or mask.axes in ("BS", "B"):
         shaped = allowed[:, 0]
     elif mask.axes == "TS":
         shaped = allowed[0].expand(queries, keys)
@@ -146,11 +144,8 @@ def mask_for_callee(
             shaped = shaped[:, None]
         elif mask.axes == "(BH)TS":
             shaped = shaped.repeat_interleave(heads, dim=0)
-    if mask.convention == "additive":
-        return torch.zeros(shaped.shape, dtype=dtype).masked_fill(~shaped, -math.inf)
-    if mask.convention == "one_zero":
-        return shaped.to(dtype)
-    return (shaped if mask.convention == "allowed" else ~shaped).clone()
+    convention = "lengths" if mask.axes == "B" else mask.convention
+    return CONVENTIONS[convention](shaped, dtype)
 
 
 def read_answer(answer: object) -> tuple[Tensor | None, Tensor | None, object]:

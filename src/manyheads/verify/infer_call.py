@@ -18,7 +18,7 @@ from manyheads.verify.infer_form import free_sizes
 from manyheads.verify.infer_trial import Argument
 from manyheads.verify.parameters import Located
 from manyheads.verify.problems import ProblemMaker
-from manyheads.verify.subject import CallSpec, MaskSpec, Subject
+from manyheads.verify.subject import CONVENTIONS, CallSpec, MaskSpec, Subject
 
 _LENGTH = 9
 
@@ -261,12 +261,10 @@ def _ways(name: str) -> Iterator[tuple[str, str]]:
     )
     if low in ("attention_mask",):
         axes = ["B1TS", "BTS", "TS", "BS", "(BH)TS"]
-    bools = (
-        ["blocked", "allowed"]
-        if "padding" in low or "key_padding" in low
-        else ["allowed", "blocked"]
-    )
-    for convention in (*bools, "additive", "one_zero"):
+    first = "blocked" if "padding" in low else "allowed"
+    for convention in sorted(CONVENTIONS, key=lambda name: name != first):
+        if convention == "lengths":
+            continue
         for axis in axes:
             yield axis, convention
 

@@ -7,15 +7,26 @@ does not load pydantic.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 from manyheads.core.config import Rotary, RotaryStyle
 from manyheads.core.errors import SubjectError
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
 FORMS = ("self", "cross", "qkv", "heads", "cache", "static_cache")
 LAYOUTS = ("BTE", "TBE", "BET")
 AXES = ("BS", "TS", "BTS", "B1TS", "(BH)TS", "B")
-CONVENTIONS = ("allowed", "blocked", "additive", "one_zero", "lengths")
+CONVENTIONS: dict[str, Callable[["Tensor", "torch.dtype"], "Tensor"]] = {
+    "allowed": lambda allowed, dtype: allowed.clone(),
+    "blocked": lambda allowed, dtype: ~allowed,
+    "additive": lambda allowed, dtype: allowed.to(dtype).log(),  # 0 and -inf
+    "one_zero": lambda allowed, dtype: allowed.to(dtype),
+    "lengths": lambda allowed, dtype: allowed.sum(-1),
+}
+"""How a callee takes a mask: each makes its argument from a mask where True = may attend."""
 RETURNS = ("out", "out,weights", "out,cache")
 WEIGHTS_AXES = ("BHTS", "BTS")
 FULLY_MASKED = ("zero", "unspecified")
@@ -85,7 +96,7 @@ class MaskSpec:
     axes: Annotated[str, one_of(*AXES)]
     """BS, TS, BTS, B1TS, (BH)TS (sample-major) or B (with lengths)."""
     convention: Annotated[str, one_of(*CONVENTIONS)]
-    """allowed, blocked, additive, one_zero or lengths."""
+    """A name in `CONVENTIONS`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from manyheads.core.config import TracedForm
 from manyheads.core.trace import AttentionTrace
 from manyheads.core.weights import HeadWeights
 from manyheads.worksheets.arithmetic import ZERO, Number, float_of
+from manyheads.worksheets.fields import ALL_FIELDS
 from manyheads.worksheets.sheet import Matrix, Prediction, Row, Sheet
 
 
@@ -80,8 +81,7 @@ def solve_float(
         WorksheetError: no sequence has that name.
     """
     trace = trace_from_sheet(sheet, name, form)
-    taken = ("q", "k", "v", "scores", "masked_scores", "attn_weights", "head_outputs", "concat")
-    steps = {field: trace[field][0] for field in ("x", *taken, "output", "head_contributions")}
+    steps = {field.name: trace[field.name][0] for field in ALL_FIELDS if field.name in trace}
     steps["dots"] = steps["q"] @ steps["k"].mT  # (H, T, S)
     steps["exp_scores"] = steps["masked_scores"].exp()
     steps["exp_sum"] = steps["exp_scores"].sum(dim=-1)  # (H, T)
