@@ -68,6 +68,8 @@ class Mutant:
     """The file."""
     line: int
     """Line of the change, from 1."""
+    text: str
+    """That line as written, without its indent."""
     before: str
     """The expression as written."""
     after: str
@@ -77,8 +79,9 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """File, expression and change, without the line, which moves."""
-        return f"{self.path.relative_to(PACKAGE)}: {self.before} -> {self.after}"
+        """File, change and text of the line, whose number would move."""
+        file = self.path.relative_to(PACKAGE)
+        return f"{file}: {self.before} -> {self.after} in `{self.text}`"
 
 
 def replacements(node: ast.AST) -> Iterator[ast.AST]:
@@ -143,6 +146,7 @@ def mutants_of(path: Path) -> list[Mutant]:
         Mutant(
             path=path,
             line=node.lineno,
+            text=source.splitlines()[node.lineno - 1].strip(),
             before=ast.unparse(node),
             after=ast.unparse(other),
             source=with_change(source, node, ast.unparse(other)),
