@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyheads.core.errors import WorksheetError
-from manyheads.worksheets.places import found, parsed, written
+from manyheads.worksheets.places import found, joined, parsed, written
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,20 @@ def test_what_is_written_reads_back(first: str, others: list) -> None:
         'a["b]',
         "a b",
         "0.a",
-        "a" * 400,
+        "a" * 301,
     ],
 )
 def test_what_is_no_place_is_refused(text: str) -> None:
     with pytest.raises(WorksheetError, match=r"place \(.*\) cannot be read"):
         parsed(text)
+
+
+def test_place_of_300_characters_is_read_and_a_key_of_40_is_written_whole() -> None:
+    assert parsed("a" * 300) == ("a" * 300,)
+    assert joined("x", "a" * 40) == "x." + "a" * 40
+    assert joined("x", "a" * 41) == 'x["' + "a" * 37 + '..."]'
+    assert joined("x", " " + "a" * 39) == 'x[" ' + "a" * 39 + '"]'
+    assert joined("x", " " + "a" * 40) == 'x[" ' + "a" * 36 + '..."]'
 
 
 def test_what_stands_there_is_found_or_named() -> None:

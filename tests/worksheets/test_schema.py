@@ -82,7 +82,7 @@ SMALL, FULL = small_document(), full_document()
         (changed(SMALL, "W_O", to=[[1, 2], [3, 4]]), r"^W_O \(2 rows\) must have 1"),
         (changed(SMALL, "W_O", 0, to=[1]), r"^W_O\[0\] \(1 numbers\) must have 2"),
         (changed(SMALL, "b_O", to=[1]), r"^b_O \(1 numbers\) must have 2"),
-        (changed(SMALL, "features", to=["a"]), r"^features \(1 texts\) must have 2"),
+        (changed(SMALL, "features", to=["a"]), r"^features \(1 texts\) must have 2: give 2 texts"),
         (changed(SMALL, "sequences", to={}), r"^sequences has no entries: give at least 1"),
         (
             changed(SMALL, "sequences", "main", "X", drop=True),

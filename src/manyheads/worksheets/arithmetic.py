@@ -90,7 +90,7 @@ def logarithm(number: Fraction) -> Number:
 
     parts = []
     for whole, sign in ((number.numerator, 1), (number.denominator, -1)):
-        found = factorint(whole, limit=1000, use_rho=False, use_pm1=False, use_ecm=False)
+        found = factorint(whole, limit=1000)
         parts += [sign * power * log(factor) for factor, power in found.items() if factor > 1]
     return Add(*parts)
 

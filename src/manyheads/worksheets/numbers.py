@@ -165,11 +165,11 @@ class _Parser:
         return value
 
     def _signed(self) -> Number:
-        self.depth += 1
         if self.depth > MAX_DEPTH:
             raise NumberError(
                 f"has more than {MAX_DEPTH} brackets or signs in each other: use fewer"
             )
+        self.depth += 1
         if self._peek() in ("+", "-"):
             sign = self._take()
             value = self._signed()

@@ -133,10 +133,10 @@ class Parser {
   }
 
   private signed(): Num {
-    this.depth += 1;
     if (this.depth > MAX_DEPTH) {
       throw new Refusal(`has more than ${MAX_DEPTH} brackets or signs in each other: use fewer`);
     }
+    this.depth += 1;
     const sign = this.peek();
     let value: Num;
     if (sign === "+" || sign === "-") {
