@@ -32,6 +32,8 @@ def test_own_file_is_opened_by_path(tmp_path: Path) -> None:
             r"^worksheet \(two-rouds\) is neither a name nor a file: use river-and-cheque",
         ),
         ("./none.json", r"^file \(\./none\.json\) does not exist"),
+        ("./" + "n" * 198, r"^file \(\./n{198}\) does not exist"),
+        ("./" + "n" * 199, r"^file \(\./n{195}\.\.\.\) does not exist"),
         (".", r"^file \(\.\) is not a regular file"),
         ("/dev/null", r"^file \(/dev/null\) is not a regular file"),
         ("a\0.json", r"^file \(a\\x00\.json\) "),

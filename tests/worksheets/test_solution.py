@@ -2,6 +2,7 @@
 
 import json
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,6 +113,15 @@ def test_text_fits_80_columns_and_counts_from_1(exact: bool, receiver: int | Non
         assert max(map(len, text.splitlines())) <= 80
         assert "Head 1, " in text and "Head 0" not in text
         assert repr(solution) == str(solution)
+
+
+@pytest.mark.parametrize("name", ["full_sheet", "full_solution", "full_receiver_2"])
+def test_printed_worksheet_and_solution_are_as_kept_to_the_letter(name: str) -> None:
+    sheet = sheet_of(full_document())
+    solution = sheet.solve(exact=True)
+    shown = {"full_sheet": sheet, "full_solution": solution, "full_receiver_2": solution.at(2)}
+    kept = (Path(__file__).parent / "data" / f"{name}.txt").read_text(encoding="utf-8")
+    assert f"{shown[name]}\n" == kept
 
 
 def test_text_shows_fractions_where_exact_and_decimals_where_not() -> None:

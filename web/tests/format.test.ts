@@ -43,6 +43,7 @@ describe("decimals", () => {
     expect(decimalText(1.0715086071862673e301, 3)).toBe("1.072e+301");
     expect(decimalText(-2e30, 0)).toBe("\u22122e+30");
     expect(decimalText(1e21, 0)).toBe("1e+21");
+    expect(decimalText(1.23456e21, 0)).toBe("1.235e+21");
     expect(decimalText(2 ** 69, 0)).toBe("590295810358705651712");
     expect(decimalText(Number.POSITIVE_INFINITY, 3)).toBe("\u221e");
   });

@@ -4,7 +4,7 @@ import { type Changes, NO_CHANGES } from "../src/engine/editing";
 import { explain } from "../src/engine/explain";
 import { LiveQuantity, LiveSolved } from "../src/engine/live";
 import { catalog, type Numbers, type Sequence, type Worksheet } from "../src/engine/types";
-import { decimal, integer } from "../src/numbers/exact";
+import { decimal } from "../src/numbers/exact";
 import { parseNumber } from "../src/numbers/parse";
 import { formulaParts } from "../src/worksheet/formula";
 import { must } from "./fixture";
@@ -44,11 +44,14 @@ describe("a number of a worksheet", () => {
   });
 
   it("has changed from a hundred-trillionth of its size on; less is rounding", () => {
-    const now = (value: number) =>
-      new LiveQuantity("w:s.x[0][0]", decimal({ value, low: 0 }), null, () => integer(1));
-    expect(now(1 + 5e-15).former).toBeNull();
-    expect(now(1 + 2e-14).former?.value).toBe(1);
-    expect(now(1 + 1e-7).former?.value).toBe(1);
+    for (const size of [1, 2 ** 20, 2 ** -20]) {
+      const of = (value: number) => decimal({ value: size * value, low: 0 });
+      const former = (value: number) =>
+        new LiveQuantity("w:s.x[0][0]", of(value), null, () => of(1)).former;
+      expect(former(1 + 5e-15)).toBeNull();
+      expect(former(1 + 2e-14)?.value).toBe(size);
+      expect(former(1 + 1e-7)?.value).toBe(size);
+    }
   });
 
   it("is found by its name", () => {
