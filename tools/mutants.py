@@ -258,8 +258,9 @@ def survivors_of(
     """The mutants of a package that no test noticed, and how many were tried."""
     equivalent = set(tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["equivalent"])
     paths = sorted((PACKAGE / package).rglob("*.py"))
-    every = [m for path in paths for m in mutants_of(path) if m.key not in equivalent]
-    alive = chosen = random.Random(seed).sample(every, min(sample, len(every)))
+    every = [mutant for path in paths for mutant in mutants_of(path)]
+    sampled = random.Random(seed).sample(every, min(sample, len(every)))
+    alive = chosen = [mutant for mutant in sampled if mutant.key not in equivalent]
     with tempfile.TemporaryDirectory() as folder:
         trials = Trials(Path(folder).resolve())
         turns = ("tests that name its module", f"tests of {package}")
