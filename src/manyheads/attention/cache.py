@@ -55,7 +55,7 @@ class KVCache:
         return 0 if self.k is None else self.k.shape[2]
 
     def appended(self, k: Float[Tensor, "B G T d"], v: Float[Tensor, "B G T v"]) -> "KVCache":
-        """A longer cache with the new positions at the end.
+        """Return a longer cache with the new positions at the end.
 
         Args:
             k: keys of the new positions, (B, G, T, d).
@@ -76,13 +76,13 @@ class KVCache:
         return KVCache(k=torch.cat((self.k, k), dim=2), v=torch.cat((self.v, v), dim=2))
 
     def crop(self, seq_len: int) -> "KVCache":
-        """The first positions only, for going back to an earlier position.
+        """Return a cache with the first positions only, to go back to an earlier position.
 
         Args:
             seq_len: how many positions to keep, from 0 to the number cached.
 
         Raises:
-            ShapeError: fewer positions than that are cached.
+            ShapeError: seq_len is more than the number cached, or negative.
         """
         if not 0 <= seq_len <= self.seq_len:
             raise ShapeError(
@@ -92,7 +92,7 @@ class KVCache:
         return self._mapped(lambda x: x[:, :, :seq_len])
 
     def select(self, rows: Tensor) -> "KVCache":
-        """The given samples of the batch, in the given order; a sample may occur more than once.
+        """Return the given samples of the batch, in the given order, also several times.
 
         Args:
             rows: indices of samples from 0, or a Boolean (B,), True = keep.
@@ -128,7 +128,7 @@ class KVCache:
             beams: (B,), the row that each new row continues.
 
         Raises:
-            ShapeError: not one index of a row for each row.
+            ShapeError: the number of indices is not the number of rows, or an index is not a row.
         """
         if self.k is not None and (beams.dtype == torch.bool or beams.shape != self.k.shape[:1]):
             raise ShapeError(
@@ -143,8 +143,8 @@ class KVCache:
         """The cache on another device or in another dtype.
 
         Args:
-            device: where to; the same where it is left out.
-            dtype: as what; the same where it is left out.
+            device: target device; unchanged if None.
+            dtype: target dtype; unchanged if None.
         """
         return self._mapped(lambda x: x.to(device=device, dtype=dtype))
 

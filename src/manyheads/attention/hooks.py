@@ -13,14 +13,14 @@ from torch import Tensor, nn
 Point = Literal["q", "k", "v", "scores", "weights", "message"]
 POINTS: tuple[Point, ...] = get_args(Point)
 At = Callable[[Point, Tensor], Tensor]
-"""What a head does with one of its steps: it hands the value, or another one, back."""
+"""Receives one step of a head and returns the value to use in its place."""
 
 
 class HookPoint(nn.Module):
-    """Return the input; what a forward hook returns takes its place."""
+    """Return the input; the result of a forward hook replaces it."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The input."""
+        """Return the input."""
         return x
 
 

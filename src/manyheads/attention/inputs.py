@@ -33,7 +33,7 @@ def check_inputs(
 
     Raises:
         ShapeError: another rank, width, dtype or device, batches or lengths that disagree, or a
-            cache that is something else, such as the pair of tensors of other libraries.
+            cache that is not a `KVCache`, such as the pair of tensors of other libraries.
     """
     _check_cache(kv_cache)
     check_input("query", query, config.embed_dim)
@@ -61,17 +61,17 @@ def check_flag(name: str, value: object, meaning: str) -> None:
     Args:
         name: of the argument.
         value: what was given.
-        meaning: what True asks for.
+        meaning: what True does.
 
     Raises:
-        ConfigError: it is something else, such as a text.
+        ConfigError: it is not a bool.
     """
     if not isinstance(value, bool):
         raise ConfigError(f"{name} ({value!r}) must be True or False: pass True to {meaning}")
 
 
 def check_trace(config: AttentionConfig, is_training: bool) -> None:
-    """Check that nothing is dropped, so that a trace's numbers are not of one random draw.
+    """Check that dropout is inactive; otherwise a trace would show one random draw.
 
     Raises:
         ConfigError: dropout is active.
@@ -96,11 +96,11 @@ def visibility_of_call(
     key_padding_mask: Tensor | None,
     is_causal: bool,
 ) -> Visibility:
-    """Check the masks of a call and say which query sees which key.
+    """Check the masks of a call and combine them into a `Visibility`.
 
     Args:
         config: the layer's sizes and flags.
-        heads: what the call projected, cached keys included.
+        heads: the projected queries, keys and values, cached keys included.
         dtype: of the queries as they were given, which an additive mask must share.
         attn_mask: as in `MultiHeadAttention.forward`.
         key_padding_mask: as in `MultiHeadAttention.forward`.

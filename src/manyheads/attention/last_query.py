@@ -37,7 +37,7 @@ def last_query(
         x: (B, S, D); the query is the last row.
         weights: one matrix per head.
         scale: what each q·k is multiplied by.
-        blocked: (B, S), True = padding; where all is blocked, weights and message are zero.
+        blocked: (B, S), True = padding; if all keys are blocked, weights and message are zero.
 
     Returns:
         messages (B, H, v) and weights (B, H, S).

@@ -38,7 +38,7 @@ def softmax_of_row(masked: list[Tensor]) -> list[Tensor]:
     highest = highest.masked_fill(is_empty, 0.0)
     powers = [torch.exp(score - highest) for score in masked]
     total = torch.stack(powers).sum(dim=0)
-    total = total + is_empty.to(total.dtype)  # a row without any key divides zeros by one
+    total = total + is_empty.to(total.dtype)  # for a row without any key, divide zeros by one
     return [power / total for power in powers]
 
 
@@ -63,7 +63,7 @@ def head_steps(
         allowed: (B, T, S) or (1, T, S), True = may attend; None allows all.
         bias: (B, T, S) or (1, T, S), added to the scores; None adds nothing.
         dropout: fraction of weights dropped, the rest divided by one minus it; 0 outside training.
-        at: where the head's hooks see each step, or None.
+        at: passes each step through the head's hooks; None if there are none.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.1.
     """
@@ -141,7 +141,7 @@ def loop_steps(
         scale: what each q·k is multiplied by.
         visibility: which query sees which key.
         dropout: fraction of weights dropped, the rest divided by one minus it; 0 outside training.
-        ats: where the hooks of each head see each step, or None.
+        ats: one per head, passes each step through its hooks; None if there are none.
     """
     batch, num_heads, num_queries, _ = heads.q.shape
     group = num_heads // heads.k.shape[1]

@@ -1,4 +1,4 @@
-"""MultiHeadAttention: the layer that users build. It computes in the form they chose."""
+"""MultiHeadAttention: the layer for users. It computes in the form that they choose."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
@@ -55,8 +55,8 @@ from manyheads.core.weights import HeadWeights
 class MultiHeadAttention(nn.Module):
     """Multi-head attention in three forms that compute the same, with every intermediate by name.
 
-    Parameters have the names and layout of `nn.MultiheadAttention`. They exist once and serve
-    every form, so `layer.form = "loop"` may be set at any time.
+    Parameters have the names and layout of `nn.MultiheadAttention`. Every form uses the same
+    parameters, so `layer.form = "loop"` may be set at any time.
 
     Args:
         embed_dim: D, width of the query input and of the output.
@@ -69,8 +69,8 @@ class MultiHeadAttention(nn.Module):
         bias: whether queries, keys and values have a bias.
         out_bias: whether the output projection has one; as `bias` unless given.
         dropout: fraction of attention weights dropped in training, from 0 to below 1.
-        scale: what each q·k is multiplied by, 1/sqrt(d) unless given.
-        window: keys a query sees, itself included and none later; all unless given.
+        scale: factor of each q·k, 1/sqrt(d) unless given.
+        window: number of keys that a query sees, its own and earlier ones; all unless given.
         positions: `Rotary(...)`, `LinearBias(...)` or None.
         form: "loop" (the reference), "packed" (plain tensor code) or "fused" (torch's kernel).
         device: as in `nn.Module`.
@@ -83,7 +83,7 @@ class MultiHeadAttention(nn.Module):
     """
 
     fits_torch = False
-    """Whether it can take the place of an `nn.MultiheadAttention` in torch's own modules."""
+    """Whether it can replace an `nn.MultiheadAttention` inside torch's own modules."""
     in_proj_weight: nn.Parameter | None
     in_proj_bias: nn.Parameter | None
     out_proj: nn.Linear
@@ -134,7 +134,7 @@ class MultiHeadAttention(nn.Module):
     ) -> "MultiHeadAttention":
         """Build a layer that holds a copy of the given weights, bit for bit.
 
-        Where only some of queries, keys and values have a bias, the others get one of zeros.
+        If only some of queries, keys and values have a bias, the others get a bias of zeros.
 
         Args:
             weights: one matrix per head.
@@ -189,11 +189,11 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def heads(self) -> nn.ModuleList:
-        """The heads as modules, always the same ones; their weights view the parameters.
+        """The heads as modules, always the same objects; their weights are views of the parameters.
 
         Forward hooks on a head, and on its hook points (`hook_q`, `hook_k`, `hook_v`,
-        `hook_scores`, `hook_weights`, `hook_message`), fire in every form and may replace what
-        they see. While one is registered, the fused form computes step by step.
+        `hook_scores`, `hook_weights`, `hook_message`), fire in every form and may replace the
+        value. While one is registered, the fused form computes step by step.
         """
         if self._heads is None:
             heads = nn.ModuleList(LayerHead(self, h) for h in range(self.config.num_heads))
@@ -232,8 +232,8 @@ class MultiHeadAttention(nn.Module):
             is_causal: hide later keys; aligned to the last key.
             head_mask: (H,) or (B, H): the factor of each head's message before the output
                 projection; 0 or False removes a head.
-            need_weights: return the weights too. The output stays the same; the fused form makes it
-                from the weights then, equal up to rounding (bit for bit in half types).
+            need_weights: return the weights too. The output stays the same. The fused form then
+                computes it from the weights, equal up to rounding (bit for bit in half types).
             kv_cache: keys and values of earlier positions, `KVCache()` to begin with.
 
         Returns:
@@ -272,15 +272,15 @@ class MultiHeadAttention(nn.Module):
         head_mask: Tensor | None = None,
         kv_cache: KVCache | None = None,
     ) -> AttentionTrace:
-        """Compute the same call and keep every intermediate; arguments as in `forward`.
+        """Compute the same call and return every intermediate; arguments as in `forward`.
 
-        The loop form traces itself. A fused kernel keeps no intermediates, so a fused layer is
-        traced by the packed form, and the trace's `form` says so. Hooks fire as in `forward`;
-        `head_outputs` are those after hooks and `head_mask`.
+        A layer in the loop form is traced by that form. A fused kernel keeps no intermediates, so a
+        fused layer is traced by the packed form, and the trace's `form` says so. Hooks fire as in
+        `forward`; `head_outputs` are those after hooks and `head_mask`.
 
         Raises:
-            ConfigError: dropout is active, so that the numbers would be of one random draw, or
-                `out_proj` was replaced, so that it cannot be divided by head.
+            ConfigError: dropout is active, or `out_proj` was replaced and cannot be divided by
+                head.
             MismatchError: contributions and output bias do not add up to the output.
             ShapeError: as in `forward`.
         """
@@ -322,7 +322,7 @@ class MultiHeadAttention(nn.Module):
         dropout: float,
         ats: Sequence[At] | None,
     ) -> AttentionSteps:
-        """Every step: of the loop form if that is set, else of the packed form."""
+        """Every step, by the loop form if it is set, else by the packed form."""
         form = loop_steps if self.form == "loop" else packed_steps
         return form(heads, scale=self.config.scale, visibility=visibility, dropout=dropout, ats=ats)
 
@@ -362,7 +362,7 @@ class MultiHeadAttention(nn.Module):
         return tuple(map(split_heads, parts, counts))
 
     def _hooks_in_call(self, inputs: tuple[Tensor, Tensor, Tensor]) -> list[At] | None:
-        """Where each head's hooks see its steps in this call; None where none is registered."""
+        """One function per head that passes steps through its hooks; None without hooks."""
         if not self.is_hooked:
             return None
         heads = cast("Iterable[LayerHead]", self.heads)
@@ -388,9 +388,10 @@ class MultiHeadAttention(nn.Module):
 
 
 def _refuse_in_torch_layers(parent: nn.Module, name: str, child: nn.Module | None) -> None:
-    """Refuse our layer where torch's layers would call it by torch's conventions.
+    """Refuse our layer inside torch's layers, which call it by torch's conventions.
 
-    They take `[0]` of what it returns: of a tuple there, of the batch here, silently.
+    They take `[0]` of its output. Torch returns a tuple, our layer a tensor: `[0]` would silently
+    drop the batch axis.
     """
     if not isinstance(child, MultiHeadAttention) or child.fits_torch:
         return

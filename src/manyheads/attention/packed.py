@@ -43,7 +43,7 @@ def packed_steps(
         scale: what each q·k is multiplied by.
         visibility: which query sees which key.
         dropout: fraction of weights dropped, the rest divided by one minus it; 0 outside training.
-        ats: where the hooks of each head see each step, or None.
+        ats: one per head, passes each step through its hooks; None if there are none.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.
     """
@@ -84,8 +84,8 @@ def packed_weights(
 ) -> Float[Tensor, "B H T S"]:
     """Attention weights alone, computed in place, so that only the result is of size T x S.
 
-    Gradients reach q and k. Under tracing and compiling, for subclasses of tensors, and where the
-    mask learns too, the weights are computed step by step instead, which keeps more.
+    Gradients reach q and k. While tracing or compiling, for tensor subclasses, and for masks that
+    need a gradient, the weights are computed step by step, which needs more memory.
 
     Args:
         q: queries, (B, H, T, d).
@@ -116,7 +116,7 @@ def _weights_by_steps(q: Tensor, k: Tensor, scale: float, visibility: Visibility
 
 
 class _WeightsInPlace(torch.autograd.Function):
-    """Scores, mask and softmax in one tensor, which is also all that is kept for the gradient."""
+    """Scores, mask and softmax in one tensor, the only one kept for the gradient."""
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, scale: float, visibility: Visibility) -> Tensor:
@@ -140,7 +140,7 @@ class _WeightsInPlace(torch.autograd.Function):
         return weights
 
     @staticmethod
-    def setup_context(  # what autograd keeps has no type in torch
+    def setup_context(  # torch does not type the autograd context
         ctx: Any,  # noqa: ANN401 - as above
         inputs: tuple[Any, ...],
         output: Tensor,
@@ -153,7 +153,7 @@ class _WeightsInPlace(torch.autograd.Function):
         ctx: Any,  # noqa: ANN401 - as above
         grad: Tensor,
     ) -> tuple[Tensor, Tensor, None, None]:
-        """Through the softmax, in torch's one pass over the weights, then through q·k."""
+        """Differentiate the softmax in one pass of torch over the weights, then q·k."""
         q, k, weights = ctx.saved_tensors
         grad_scores = torch._softmax_backward_data(grad, weights, -1, q.dtype)
         return (grad_scores @ k) * ctx.scale, (grad_scores.mT @ q) * ctx.scale, None, None

@@ -50,7 +50,7 @@ def _check_where(device: object, dtype: object) -> None:
             f"dtype ({dtype!r}) must be a floating-point torch.dtype: use torch.float32"
         )
     try:
-        torch.empty(0, device=device)  # type: ignore[call-overload]  # whatever the user gave
+        torch.empty(0, device=device)  # type: ignore[call-overload]  # any value of the user
     except (RuntimeError, AssertionError, TypeError, ValueError) as error:
         raise ConfigError(
             f'device ({device!r}) is not available: use "cpu", or leave it out'

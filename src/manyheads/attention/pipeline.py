@@ -1,6 +1,7 @@
-"""Attention in float64, one method a step, so that a known fault can change a single step.
+"""Attention in float64, one method per step, so that a known fault can change one step.
 
-With no step changed this is the formula of `attention/packed.py`; a test holds it to the loop form.
+With no step changed this is the formula of `attention/packed.py`. A test compares it with the loop
+form.
 """
 
 import math
@@ -20,7 +21,7 @@ class Pipeline:
     """The right steps; a fault overrides one."""
 
     def run(self, p: Problem) -> Answer:
-        """Answer a problem, piece by piece where it is cached."""
+        """Compute the answer of a problem; piece by piece if it uses a cache."""
         if p.chunks:
             return self.run_cached(p)
         q, k, v = self.heads(p)
@@ -28,14 +29,14 @@ class Pipeline:
         return self.finish(p, q, k, v, 0)
 
     def finish(self, p: Problem, q: Tensor, k: Tensor, v: Tensor, start: int) -> Answer:
-        """From turned heads to the output; `start` counts the queries that came before."""
+        """From rotated heads to the output; `start` is the number of earlier queries."""
         y, weights = self.attend(p, q, k, v, start)
         return Answer(output=self.join(p, y), attn_weights=weights)
 
     def attend(
         self, p: Problem, q: Tensor, k: Tensor, v: Tensor, start: int
     ) -> tuple[Tensor, Tensor]:
-        """From turned heads to head outputs (B, H, T, v) and weights (B, H, T, S)."""
+        """From rotated heads to head outputs (B, H, T, v) and weights (B, H, T, S)."""
         k, v = self.group(p, k), self.group(p, v)
         scores = self.cap(p, self.scores(p, q, k))
         allowed = self.allowed(p, q.shape[2], k.shape[2], start)
@@ -43,7 +44,7 @@ class Pipeline:
         return self.weigh(p, weights, v), weights
 
     def run_cached(self, p: Problem) -> Answer:
-        """Answer piece by piece, each seeing the keys and values of all pieces so far."""
+        """Compute piece by piece; each piece sees the keys and values of all pieces so far."""
         q, k, v = self.heads(p)
         outputs, start, weights = [], 0, q
         for length in p.chunks:
@@ -58,7 +59,7 @@ class Pipeline:
     def turn_piece(
         self, p: Problem, q: Tensor, k: Tensor, start: int, stop: int
     ) -> tuple[Tensor, Tensor]:
-        """Queries of one piece and all keys so far, turned."""
+        """Queries of one piece and all keys so far, rotated."""
         if p.rotary is None:
             return q[:, :, start:stop], k[:, :, :stop]
         return rotate(q[:, :, start:stop], p.rotary, start), rotate(k[:, :, :stop], p.rotary, 0)
@@ -97,13 +98,13 @@ class Pipeline:
         return split_heads(joined, num_heads)
 
     def turn(self, p: Problem, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Rotary positions; the last query stands at the last key."""
+        """Rotary positions; the last query has the position of the last key."""
         if p.rotary is None:
             return q, k
         return self.rotate(q, p.rotary, k.shape[2] - q.shape[2]), self.rotate(k, p.rotary, 0)
 
     def rotate(self, x: Tensor, rotary: Rotary, start: int) -> Tensor:
-        """Turn one of q and k."""
+        """Rotate q or k."""
         return rotate(x, rotary, start)
 
     def group(self, p: Problem, kv: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""One attention call written out, for the judge and the faults: inputs, weights, masks, sizes."""
+"""One attention call as data, for the verifier and the faults: inputs, weights, masks, sizes."""
 
 from dataclasses import dataclass, field
 
@@ -12,12 +12,12 @@ from manyheads.core.weights import HeadWeights
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GivenMask:
-    """One mask that was handed to a call, in our convention, with how the callee is told of it."""
+    """One mask of a call, in our convention, and the convention in which the call passes it."""
 
     allowed: Bool[Tensor, "M R S"]
     """(M, R, S), True = may attend; M is B or 1 samples, R is T or 1 queries."""
     axes: str
-    """The axes it is handed over with: BS, TS, BTS, B1TS, (BH)TS or B."""
+    """The axes with which it is passed: BS, TS, BTS, B1TS, (BH)TS or B."""
     convention: str
     """What the callee takes its values to mean, such as "blocked" (True = hidden)."""
 
@@ -37,7 +37,7 @@ class Problem:
     x_v: Tensor
     """Value input, (B, S, V)."""
     weights: HeadWeights | None
-    """The declared reading of the weights."""
+    """The weights as declared."""
     num_heads: int
     """H."""
     num_kv_heads: int
@@ -49,23 +49,23 @@ class Problem:
     rotary: Rotary | None = None
     """Rotary positions, or None."""
     slopes: tuple[float, ...] | None = None
-    """Linear bias, one slope a head, or None."""
+    """Linear bias, one slope per head, or None."""
     is_causal: bool = False
     """Whether later keys are hidden."""
     window: int | None = None
     """Keys a query sees, itself included."""
     softcap: float | None = None
-    """Scores are pressed into (-softcap, softcap) by tanh before anything is added, or None."""
+    """Soft-cap: tanh limits the scores to (-softcap, softcap) before the mask; or None."""
     masks: tuple[GivenMask, ...] = ()
-    """Masks that all must allow a key."""
+    """Masks; a key is seen only if all of them allow it."""
     chunks: tuple[int, ...] = ()
     """Lengths of the pieces of a cached call, in order; empty for one call without a cache."""
     layout: str = "BTE"
-    """Order of the axes that the callee takes: BTE, TBE or BET."""
+    """Order of the axes of the call's inputs: BTE, TBE or BET."""
     arrangement: str = "separate"
     """The declared arrangement of the weights."""
     tags: dict[str, str] = field(default_factory=dict)
-    """What else is special about this call, for messages: flags, mode."""
+    """Other settings of this call, for messages: flags, mode."""
 
     @property
     def batch(self) -> int:
@@ -80,7 +80,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answer:
-    """What a call gives."""
+    """The result of a call."""
 
     output: Tensor
     """(B, T, D), or (B, H, T, v) where the inputs are heads."""

@@ -1,4 +1,4 @@
-"""Trained models as files: read and written safely, those that come with the package, and ONNX."""
+"""Model files: safe reading and writing, the models of the package, and ONNX export."""
 
 from manyheads.checkpoints.files import ModelFile, read_model, write_model
 from manyheads.checkpoints.shipped import Shipped, load_shipped, shipped_models

@@ -1,4 +1,4 @@
-"""Model files: safetensors with a model's tensors and facts; nothing in a file is executed.
+"""Model files: safetensors with a model's tensors and metadata; nothing in a file is executed.
 
 A file is checked whole before any of its numbers is used: hash, sizes, names, shapes, types, and
 that every number is finite. The weights files of a study's runs are read too.
@@ -25,11 +25,11 @@ from manyheads.models.config import ModelConfig
 
 
 def digest_from_tensors(tensors: Mapping[str, Tensor], text: str) -> str:
-    """Hash of tensors and of the text that belongs to them, in hexadecimal digits.
+    """Hash of tensors and their metadata, in hexadecimal digits.
 
     Args:
-        tensors: by name, on the processor, contiguous.
-        text: the facts as JSON text.
+        tensors: by name, on the CPU, contiguous.
+        text: the metadata as JSON text.
     """
     found = sha256(text.encode())
     for name in sorted(tensors):
@@ -41,7 +41,7 @@ def digest_from_tensors(tensors: Mapping[str, Tensor], text: str) -> str:
 
 FORMAT = 1
 MAX_BYTES = 1 << 28
-"""The largest file that is read, 256 MiB; a model of the studies has less than 10."""
+"""Maximum size of a model file, 256 MiB; a model of the studies has less than 10 MiB."""
 _KEY = "manyheads-model"
 _STUDY_FORMAT = "manyheads-study-1"
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -52,18 +52,18 @@ _PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFile:
-    """A model, and what its file says of it."""
+    """A model and the metadata of its file."""
 
     model: nn.Module
-    """In float32 (float64 where the file has that), on the processor, ready to be asked."""
+    """The model in evaluation mode on the CPU, in float32 (float64 if the file has float64)."""
     config: ModelConfig
-    """Its kind and sizes."""
+    """Kind and sizes."""
     facts: Mapping[str, Any]
-    """Where the numbers come from: run, seed, losses, hashes."""
+    """Origin of the numbers: run, seed, losses, hashes."""
     sha256: str
     """Hash of the file, in hexadecimal digits."""
     size: int
-    """Length of the file in bytes."""
+    """Size of the file in bytes."""
 
 
 def write_model(
@@ -78,10 +78,10 @@ def write_model(
     Equal models and facts give equal bytes.
 
     Args:
-        path: the file, in a folder that is there.
+        path: the file; its folder must exist.
         model: with a `config`, as those of `manyheads.models` have.
-        facts: what JSON can hold, such as where the numbers come from.
-        dtype: what the numbers are stored as.
+        facts: metadata that JSON can represent, such as the origin of the numbers.
+        dtype: data type of the stored numbers.
 
     Returns:
         hash of the file, in hexadecimal digits.
@@ -105,7 +105,7 @@ def write_model(
 
 
 def write_model_file(path: Path, data: bytes) -> None:
-    """`core.files.write_whole`, with the error of a file the user named.
+    """`core.files.write_whole`, with an error that names the path.
 
     Raises:
         CheckpointError: the file system refuses.
@@ -120,14 +120,15 @@ def write_model_file(path: Path, data: bytes) -> None:
 
 
 def read_model(path: Path | str, *, sha256: str | None = None) -> ModelFile:
-    """Read a model that `write_model` or a study has written.
+    """Read a model that `write_model` or a study wrote.
 
     Args:
         path: the file.
-        sha256: what its hash must be, in hexadecimal digits; any hash unless given.
+        sha256: expected hash, in hexadecimal digits; not checked if None.
 
     Raises:
-        CheckpointError: the file is missing, too large, a pickle, damaged, foreign or changed.
+        CheckpointError: the file is missing, too large, a pickle, damaged, changed or of another
+            format.
     """
     path = Path(path)
     if path.suffix.lower() in _PICKLES:
@@ -148,14 +149,14 @@ def read_model(path: Path | str, *, sha256: str | None = None) -> ModelFile:
 
 
 def read_whole(path: Path, limit: int) -> bytes:
-    """Read a file that is not too large.
+    """Read a file of limited size.
 
     Args:
         path: the file.
-        limit: the most bytes.
+        limit: maximum number of bytes.
 
     Raises:
-        CheckpointError: no such file, no plain file, or a larger one.
+        CheckpointError: the file does not exist, is not a regular file, or is larger.
     """
     try:
         if path.is_dir():
@@ -184,7 +185,7 @@ def _pickle(path: Path) -> CheckpointError:
 
 
 def _parsed(path: Path, data: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """All tensors, and what the file says of itself: "config" and "facts"."""
+    """All tensors, and the metadata of the file: "config" and "facts"."""
     try:
         tensors = load(data)
     except (SafetensorError, KeyError) as error:
@@ -229,7 +230,7 @@ def _config(path: Path, values: object) -> ModelConfig:
 
 
 def _filled(path: Path, config: ModelConfig, tensors: Mapping[str, Tensor]) -> nn.Module:
-    """A model with these numbers; its sizes are those that the file has bytes for."""
+    """A model with these numbers; its sizes must fit the size of the file."""
     held = sum(tensor.numel() for tensor in tensors.values())
     if held != config.num_parameters:
         raise CheckpointError(

@@ -40,18 +40,18 @@ class _Nodes:
         self._helper, self._numpy_helper = helper, numpy_helper
 
     def store(self, name: str, values: Tensor | NDArray[Any]) -> str:
-        """Keep a tensor in the file: weights as float32, given arrays as they are."""
+        """Store a tensor: weights as float32, arrays unchanged."""
         array = values if isinstance(values, np.ndarray) else _float32(values)
         tensor = self._numpy_helper.from_array(np.ascontiguousarray(array), name)
         self.stored.append(tensor)
         return name
 
     def ints(self, name: str, *values: int) -> str:
-        """Keep a list of whole numbers in the file."""
+        """Store a list of whole numbers."""
         return self.store(name, np.array(values, dtype=np.int64))
 
     def add(self, operator: str, result: str, *inputs: str, **attributes: int | list[int]) -> str:
-        """Add a node of one result, which names it."""
+        """Add a node with one output; the node has the output's name."""
         node = self._helper.make_node(operator, list(inputs), [result], name=result, **attributes)
         self.nodes.append(node)
         return result
@@ -67,7 +67,7 @@ def onnx_graph(model: Model, weights: bool) -> Any:  # noqa: ANN401 - onnx is un
 
     Args:
         model: one of the studies' models.
-        weights: whether the attention weights are a result too.
+        weights: whether the attention weights are an output too.
     """
     from onnx import TensorProto, helper, numpy_helper
 
@@ -97,7 +97,7 @@ def _joined_rows(nodes: _Nodes, model: FixedWindowMLP) -> str:
 
 
 def _predict(nodes: _Nodes, model: Model, row: str) -> None:
-    """Logits from one row a window, through the hidden layer."""
+    """Logits from one row per window, through the hidden layer."""
     for name, source, layer in (("hidden", row, model.hidden), ("logits", "active", model.output)):
         w = nodes.store(f"w_{name}", layer.weight)  # (out, in), as in nn.Linear
         b = nodes.store(f"b_{name}", layer.bias)
@@ -107,7 +107,7 @@ def _predict(nodes: _Nodes, model: Model, row: str) -> None:
 
 
 def _attention(nodes: _Nodes, model: AttentionLM, weights: bool) -> str:
-    """The last row plus its message, (batch, D); A attention heads speak for H heads."""
+    """The last row plus its message, (batch, D), from A computed patterns for H heads."""
     config, heads = model.config, model.attention.head_weights()
     H, A = config.num_heads or 0, heads.num_heads  # A is 1 where all heads share one pattern
     first, both = nodes.ints("axis_1", 1), nodes.ints("axes_1_2", 1, 2)
@@ -136,7 +136,7 @@ def _attention(nodes: _Nodes, model: AttentionLM, weights: bool) -> str:
 
 
 def _weights(nodes: _Nodes, model: AttentionLM, x: str, last: str) -> str:
-    """The last row's weights on all rows, (batch, A, 1, T); zero on padding."""
+    """Attention weights of the last row, (batch, A, 1, T); zero on padding."""
     heads = model.attention.head_weights()
     asking = nodes.add("Unsqueeze", "asking", last, "axis_1")  # (batch, 1, 1, D)
     q = nodes.add("MatMul", "q", asking, nodes.store("w_q", heads.w_q))  # (batch, A, 1, d)
@@ -161,38 +161,38 @@ def _weights(nodes: _Nodes, model: AttentionLM, x: str, last: str) -> str:
 DEFAULT_OPSET = 17
 """Any ONNX Runtime since 2022 reads it, in a browser too."""
 ALLOWED_GAP = 1e-4
-"""How far logits and weights, computed in float32, may be from PyTorch's."""
+"""Largest allowed difference of logits and weights to PyTorch, in float32."""
 _OPSETS = range(13, 22)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxFile:
-    """A file that was written."""
+    """The written file."""
 
     path: Path
-    """Where it is."""
+    """Path."""
     size: int
-    """Its length in bytes."""
+    """Size in bytes."""
     sha256: str
-    """Its hash."""
+    """Hash, in hexadecimal digits."""
     opset: int
-    """The version of the operators that it asks for."""
+    """Version of the operator set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxGap:
-    """How far a file's results are from PyTorch's, as onnxruntime computes them on the CPU."""
+    """Differences between onnxruntime, on the CPU, and PyTorch."""
 
     logits: float
     """Largest difference of any logit."""
     attn_weights: float | None
-    """Largest difference of any weight; None where the file has no weights."""
+    """Largest difference of any weight; None if the file has no weights."""
     num_windows: int
-    """How many windows were compared, on all logits each."""
+    """Number of windows compared, each on all logits."""
 
     @property
     def is_small(self) -> bool:
-        """Whether both are within `ALLOWED_GAP`."""
+        """Whether both differences are at most `ALLOWED_GAP`."""
         return max(self.logits, self.attn_weights or 0.0) <= ALLOWED_GAP
 
 
@@ -208,9 +208,9 @@ def export_onnx(
 
     Args:
         model: an `AttentionLM` or a `FixedWindowMLP`.
-        path: the file; one that is there is replaced.
-        weights: whether the attention weights are a result too.
-        opset: version of the operators, 13 to 21.
+        path: the file; an existing one is replaced.
+        weights: whether the attention weights are an output too.
+        opset: version of the operator set, 13 to 21.
         metadata: stored in the file with the model's sizes; for instance its name, the hash of
             the checkpoint and the licence of the weights.
 
@@ -246,10 +246,10 @@ def onnx_gap(model: nn.Module, path: Path, *, num_windows: int = 256, seed: int 
     """Compare a file with its model: random windows, padded and full, under several head masks.
 
     Args:
-        model: what was written.
+        model: the exported model.
         path: the file.
-        num_windows: how many windows; a fourth of them under each of four head masks.
-        seed: of windows and masks.
+        num_windows: number of windows; a quarter of them with each of four head masks.
+        seed: random seed of windows and masks.
 
     Raises:
         CheckpointError: the file is not readable as ONNX, or is of another model.
@@ -322,7 +322,7 @@ def _runner(path: Path) -> Callable[[Mapping[str, Tensor]], dict[str, Tensor]]:
         session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except OSError as error:
         raise CheckpointError(f"path ({path}) cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # the package has no common class for its own
+    except Exception as error:  # onnxruntime's errors have no common class
         reason = str(error).splitlines()[0]
         raise CheckpointError(f"path ({path}) is not a readable ONNX file: {reason}") from error
     names = [output.name for output in session.get_outputs()]
@@ -339,14 +339,14 @@ def _runner(path: Path) -> Callable[[Mapping[str, Tensor]], dict[str, Tensor]]:
 
 
 def _random_mask(model: AttentionLM, generator: torch.Generator) -> Tensor:
-    """Factors from 0 to 1, (H), about half of them exactly 0 or 1."""
+    """Random factors from 0 to 1, (H,), about half of them exactly 0 or 1."""
     factors = torch.rand(model.config.num_heads or 0, generator=generator)
     return (2.0 * factors - 0.5).clamp(0.0, 1.0)
 
 
 @torch.no_grad()
 def _judge(model: Model, feeds: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What PyTorch gives for the same windows, on the model's device, copied to the CPU."""
+    """PyTorch's results for the same windows, computed on the model's device, copied to the CPU."""
     device = model.token_embedding.weight.device
     tokens = feeds["tokens"].to(device)
     if isinstance(model, FixedWindowMLP):

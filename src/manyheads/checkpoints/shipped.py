@@ -1,8 +1,7 @@
-"""The trained models that come with the package, and those in a study's folder.
+"""The trained models of the package, and models in a study's folder.
 
-Which models there are, and the hash of each file, is in `data/models.json`; a file with another
-hash is not used. Text is cut into words by `manyheads.data`, which this room does not know: the
-tokeniser is handed out as its JSON text.
+`data/models.json` lists the models and the hash of each file; a file with another hash is refused.
+This package does not import `manyheads.data`, so it returns the tokeniser as JSON text.
 """
 
 import hashlib
@@ -17,7 +16,7 @@ from manyheads.checkpoints.files import read_model, read_whole
 from manyheads.core.errors import CheckpointError
 
 DATA = Path(__file__).parent / "data"
-"""Where the package keeps its models."""
+"""Folder of the package's models."""
 INDEX, TOKENIZER = "models.json", "tokenizer.json"
 INDEX_FORMAT = 1
 MAX_JSON_BYTES = 1 << 24
@@ -25,21 +24,21 @@ _ENDING = ".safetensors"
 
 
 class Shipped(NamedTuple):
-    """A trained model and what belongs to it."""
+    """A trained model with its tokeniser and metadata."""
 
     model: nn.Module
-    """In float32, ready to be asked."""
+    """The model in evaluation mode, in float32."""
     tokenizer_json: str
-    """For `WordTokenizer.from_json`."""
+    """The tokeniser, for `WordTokenizer.from_json`."""
     facts: Mapping[str, Any]
-    """Where it comes from, its sizes, hash and losses (nats a token)."""
+    """Origin, sizes, hash and losses (nats per token)."""
 
 
 def shipped_models(folder: Path | None = None) -> tuple[str, ...]:
     """Names of the models that come with the package, in alphabetical order.
 
     Args:
-        folder: where to look; the package's own folder unless given.
+        folder: folder of the models; the package's own unless given.
 
     Raises:
         CheckpointError: the list of models is damaged.
@@ -51,17 +50,17 @@ def shipped_models(folder: Path | None = None) -> tuple[str, ...]:
 
 
 def load_shipped(name: str, folder: Path | None = None) -> Shipped:
-    """Read a model that comes with the package, or one at a path.
+    """Read a model of the package, or one at a path.
 
-    Beside a model at a path, or up to two folders above it, must be its `tokenizer.json`; a
-    study's folder has it there.
+    The `tokenizer.json` of a model at a path must be in the same folder or up to two folders above;
+    in a study's folder it is.
 
     Args:
         name: one of `shipped_models()`, or the path of a .safetensors file.
-        folder: where to look for names; the package's own folder unless given.
+        folder: folder of the named models; the package's own unless given.
 
     Raises:
-        CheckpointError: no such model, or a file that is missing, damaged or changed.
+        CheckpointError: the model does not exist, or a file is missing, damaged or changed.
     """
     folder = folder or DATA
     known = shipped_models(folder)
@@ -92,7 +91,7 @@ def _named(name: str, folder: Path) -> Shipped:
 
 
 def _at(path: Path) -> Shipped:
-    """A model at a path; its tokeniser is looked for, and compared where its hash is known."""
+    """A model at a path, with its tokeniser; the tokeniser's hash is checked if it is known."""
     found = read_model(path)
     places = [folder / TOKENIZER for folder in path.absolute().parents[:3]]
     place = next((place for place in places if place.is_file()), None)
@@ -113,7 +112,7 @@ def _at(path: Path) -> Shipped:
 
 
 def tokenizer_sha256(text: str) -> str:
-    """Hash of a tokeniser's JSON text as `WordTokenizer.sha256` gives it."""
+    """Hash of a tokeniser's JSON text, as `WordTokenizer.sha256` computes it."""
     return hashlib.sha256(text.removesuffix("\n").encode()).hexdigest()
 
 
@@ -139,7 +138,7 @@ def _index(folder: Path) -> dict[str, Any]:
 
 
 def _place(folder: Path, name: object) -> Path:
-    """A file of the folder itself, whatever the list says."""
+    """The path of a listed file; it must be in the folder itself."""
     if not isinstance(name, str) or Path(name).name != name:
         raise _damaged(folder, f"file ({name!r}) is not a plain file name")
     return folder / name

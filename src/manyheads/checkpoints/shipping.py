@@ -1,4 +1,4 @@
-"""From a finished study to the models that the package carries: float16, measured, with a card.
+"""Turns a finished study into the package's models: float16 files, measured, with a model card.
 
 The study is read from its files: `results.json`, `tokenizer.json` and each run's best weights.
 """
@@ -71,10 +71,10 @@ _LIMITS = """\
 
 
 def card_from_index(index: Mapping[str, Any]) -> str:
-    """Write the card, Markdown, from what `models.json` holds.
+    """Write the model card, as Markdown, from the content of `models.json`.
 
     Args:
-        index: as `manyheads.checkpoints.shipping.ship` makes it.
+        index: result of `manyheads.checkpoints.shipping.ship`.
     """
     study = index["study"]
     limits = _LIMITS.format(
@@ -156,29 +156,30 @@ def _files(index: Mapping[str, Any]) -> str:
 
 
 MAX_SIZES = {"attention": 3_000_000, "fixed-window-mlp": 5_000_000}
-"""The most bytes that a shipped model of each kind may have."""
+"""Maximum size of a shipped model of each kind, in bytes."""
 ALLOWED_GAP = 1e-3
-"""How far a recomputed loss may be from the study's own, in nats; rounding gives about 1e-6."""
+"""Largest allowed difference between a recomputed loss and the study's, in nats; rounding gives
+about 1e-6."""
 Batches = Sequence[tuple[Tensor, Tensor]]
 """Windows and their targets, int64; batches may differ in length."""
 _COPIED = ("num_heads", "parameters", "seed", "steps", "selected_step", "tokens_seen", "seconds")
 
 
 def ship(study: Path, out: Path, *, seed: int, batches: Batches) -> dict[str, Any]:
-    """Write every model of one seed as float16, the tokeniser, the list of models and their card.
+    """Write the models of one seed as float16, with tokeniser, list of models and model card.
 
     Args:
         study: folder of a finished study.
-        out: the folder to write into; files of the same names are replaced once all are made.
-        seed: whose runs are taken.
+        out: the folder to write to; files of the same names are replaced after all are computed.
+        seed: seed of the runs.
         batches: windows (B, T) and targets (B,) of the study's validation slice.
 
     Returns:
-        what `models.json` holds.
+        the content of `models.json`.
 
     Raises:
-        CheckpointError: a file is missing, damaged or of another study, the losses measured are not
-            those of the study, or a model is too large.
+        CheckpointError: a file is missing, damaged or of another study; the measured losses are not
+            those of the study; or a model is too large.
     """
     results = _results(study)
     runs = [run for run in results["runs"] if run["seed"] == seed]
@@ -206,10 +207,10 @@ def ship(study: Path, out: Path, *, seed: int, batches: Batches) -> dict[str, An
 
 @torch.no_grad()
 def mean_loss(model: nn.Module, batches: Batches) -> float:
-    """The mean cross-entropy of a model, in nats a target.
+    """The mean cross-entropy of a model, in nats per target.
 
     Args:
-        model: called with windows (B, T) for logits (B, V).
+        model: returns logits (B, V) for windows (B, T).
         batches: windows (B, T) and targets (B,).
     """
     total, count = 0.0, 0
@@ -220,7 +221,7 @@ def mean_loss(model: nn.Module, batches: Batches) -> float:
 
 
 def _original(study: Path, run: Mapping[str, Any], words_sha256: str) -> ModelFile:
-    """The weights of a run's best validation loss, as the study keeps them."""
+    """The weights of a run's best validation loss, as the study stored them."""
     path = study / "runs" / f"{run['model']}-seed{run['seed']}" / "best.safetensors"
     original = read_model(path)
     if original.facts.get("tokenizer_sha256") != words_sha256:
@@ -234,7 +235,7 @@ def _original(study: Path, run: Mapping[str, Any], words_sha256: str) -> ModelFi
 def _model(
     run: Mapping[str, Any], original: ModelFile, draft: Path, batches: Batches
 ) -> dict[str, Any]:
-    """Write one model as float16, measure both, and say what is known of it."""
+    """Write one model as float16, measure both precisions, and return its entry."""
     exact = mean_loss(original.model, batches)
     if not abs(exact - run["validation_loss"]) <= ALLOWED_GAP:
         raise CheckpointError(
@@ -289,7 +290,7 @@ def _index(
 
 
 def _results(study: Path) -> dict[str, Any]:
-    """A study's results, with everything in them that is used here."""
+    """A study's results; all fields that are used here must exist."""
     path = study / "results.json"
     needed = {"plan", "plan_sha256", "data_sha256", "environment", "data", "runs"}
     needed_of_run = {*_COPIED, "model", "validation_loss", "test_loss"}

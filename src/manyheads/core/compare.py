@@ -1,4 +1,4 @@
-"""How far two results may differ, from dtype and reduction length, and a comparison that raises.
+"""The difference that dtype and reduction length allow, and a comparison that raises an error.
 
 The budget is the a-priori bound of a dot product: n terms summed in any order with unit roundoff u
 differ from the exact sum by at most n u / (1 - n u) times the sum of absolute terms.
@@ -29,7 +29,7 @@ def dot_budget(length: int, dtype: torch.dtype) -> float:
     """Largest error of a sum of `length` products, as a fraction of the sum of absolute products.
 
     Half types are summed in float32, as every well-known kernel does, and rounded once at the end.
-    Where the bound does not hold any more, for sums of 2**24 and more in float32, it is infinite.
+    For sums of 2**24 and more in float32 the bound does not hold, and the result is infinite.
     """
     if dtype in (torch.float16, torch.bfloat16):
         return dot_budget(length, torch.float32) + unit_roundoff(dtype)
@@ -39,7 +39,7 @@ def dot_budget(length: int, dtype: torch.dtype) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """How far a result is from what was expected, in the expected tensor's own unit."""
+    """The difference between a result and the expected tensor, in the tensor's unit."""
 
     name: str
     """What was compared."""
@@ -48,12 +48,12 @@ class Difference:
     total: int
     """Elements compared."""
     largest: float
-    """Absolute difference where it exceeds the allowance most, or comes nearest to it; infinity
-    where one side is not finite and the other differs."""
+    """Absolute difference at the element that is worst relative to what is allowed; infinity where
+    one side is not finite and the other differs."""
     index: tuple[int, ...]
-    """Where that is, counted from 0."""
+    """Index of that element, from 0."""
     allowed: float
-    """What was allowed there."""
+    """Allowed difference at that element."""
 
     def __str__(self) -> str:
         """One sentence with the numbers."""
@@ -75,9 +75,9 @@ def difference(
 
     Args:
         name: what is compared, for the message.
-        actual: what came out.
-        expected: what should have.
-        allowed: largest absolute difference that passes, one number or one an element.
+        actual: the result.
+        expected: the right result.
+        allowed: largest absolute difference that passes, one number or one per element.
 
     Raises:
         MismatchError: the shapes differ.
@@ -113,11 +113,11 @@ def check_close(
     *,
     allowed: Float[Tensor, "..."] | float,
 ) -> Difference:
-    """Raise unless `actual` is within `allowed` of `expected` everywhere; return how far it was.
+    """Raise unless `actual` is within `allowed` of `expected` everywhere; return the difference.
 
     Raises:
-        MismatchError: it is not; the message says how many elements, how far, where, and what was
-            allowed.
+        MismatchError: it is not; the message has the number of elements, the largest difference,
+            its index, and what was allowed.
     """
     found = difference(name, actual, expected, allowed=allowed)
     if found.count:

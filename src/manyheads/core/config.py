@@ -106,7 +106,7 @@ _COUNTS = (
 
 
 class LayerOptions(TypedDict, total=False):
-    """What weights alone do not say about a layer; as in its constructor."""
+    """Options of a layer that its weights do not determine; as in its constructor."""
 
     dropout: float
     scale: float | None
@@ -116,7 +116,7 @@ class LayerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig:
-    """Every size and flag of a layer; what has a default is never None.
+    """Every size and flag of a layer; a field with a default is never None.
 
     Build it with `AttentionConfig.of`, which fills in what is left out.
     """
@@ -144,9 +144,9 @@ class AttentionConfig:
     scale: float
     """What each q·k is multiplied by."""
     window: int | None
-    """Keys a query sees, itself included and none later; None sees all."""
+    """Number of keys that a query sees: its own and earlier ones; None means all."""
     positions: Positions | None
-    """How positions enter the scores; None leaves them out."""
+    """How positions enter the scores; None means no positions."""
 
     @classmethod
     def of(  # noqa: PLR0913 - mirrors the constructor of nn.MultiheadAttention

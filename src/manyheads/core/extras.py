@@ -35,7 +35,7 @@ def require(extra: str, *packages: str, purpose: str) -> None:
     Args:
         extra: the extra that installs them.
         packages: their names on PyPI.
-        purpose: what needs them, to begin a sentence: "a study report".
+        purpose: what needs them, as the subject of a sentence, such as "a study report".
 
     Raises:
         MissingExtraError: one of them is not installed.

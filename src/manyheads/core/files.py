@@ -1,6 +1,6 @@
-"""Files that are whole or absent, never half-written, and folders that one process holds alone.
+"""Files that are either complete or absent, and folders that one process locks.
 
-Failures are plain OSError: whoever writes says which argument named the file and what helps.
+A failure is a plain OSError; the caller adds the name of the argument and the remedy.
 """
 
 import errno
@@ -14,14 +14,14 @@ from typing import IO
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Put a file in place at once: whoever is killed meanwhile leaves the earlier one.
+    """Write a file under a temporary name and rename it; a killed process leaves the earlier file.
 
     Args:
-        path: where it shall be; its folder is there.
+        path: the file; its folder exists.
         data: its content.
 
     Raises:
-        OSError: the file system refuses, or something that is no plain file lies there.
+        OSError: the file system refuses, or the path is a folder, a device or a pipe.
     """
     if path.exists() and not path.is_file():  # a rename would put a file where a device was
         raise OSError(errno.EINVAL, "what lies there is no plain file", str(path))
@@ -38,27 +38,27 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def clear_parts(folder: Path) -> None:
-    """Remove what a process that was killed while it wrote has left; the folder is locked."""
+    """Remove temporary files of a killed process; the folder must be locked."""
     for part in folder.glob(".*.part"):
         with suppress(OSError):
             part.unlink()
 
 
 def reason_of(error: OSError) -> str:
-    """What the file system says, without the number and the path."""
+    """The reason of an OSError, without its number and the path."""
     return error.strerror or str(error)
 
 
 @contextmanager
 def lock_folder(folder: Path, patience: float = 5.0) -> Iterator[None]:
-    """Hold a folder as the only process; the system frees it however the process ends.
+    """Lock a folder for this process; the system releases the lock when the process ends.
 
     Args:
-        folder: it is there.
+        folder: an existing folder.
         patience: seconds to wait for another process, which may be about to end.
 
     Raises:
-        BlockingIOError: another process holds it; its number is the error's text.
+        BlockingIOError: another process holds it; the error's text is the id of that process.
         OSError: the lock's file cannot be opened.
     """
     path = folder / ".lock"
@@ -76,7 +76,7 @@ def lock_folder(folder: Path, patience: float = 5.0) -> Iterator[None]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name itself survive a power cut, where folders can be opened."""
+    """Write the folder's entry to disk, where the system can open folders."""
     if sys.platform == "win32":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -100,7 +100,7 @@ def _hold_now(stream: IO[str]) -> None:
     if sys.platform == "win32":
         import msvcrt
 
-        stream.seek(1 << 20)  # far behind the text, which others shall be able to read
+        stream.seek(1 << 20)  # far behind the text, so that other processes can read it
         msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
         stream.seek(0)
     else:

@@ -1,7 +1,7 @@
 """Public names of a package, loaded on first use.
 
-`import manyheads` stays light, because a package's `__init__.py` imports nothing: it says in which
-module each public name is defined, and `lazy_names` loads that module when the name is used.
+`import manyheads` stays light, because a package's `__init__.py` imports nothing. It lists the
+module of each public name, and `lazy_names` loads that module on first use.
 """
 
 import sys
@@ -35,7 +35,7 @@ def lazy_names(package: str, homes: Mapping[str, str], *, subpackages: bool = Fa
             found |= {item.name for item in iter_modules(module.__path__) if item.ispkg}
         return sorted(found)
 
-    def load(name: str) -> Any:  # noqa: ANN401 - whatever is exported
+    def load(name: str) -> Any:  # noqa: ANN401 - any exported object
         """Load a name on first use."""
         if name in homes:
             return getattr(import_module(f"{package}.{homes[name]}"), name)

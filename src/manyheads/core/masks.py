@@ -132,7 +132,7 @@ def _check_tensor(name: str, mask: object) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Visibility:
-    """Which query sees which key, and what is added to which score, for one call.
+    """The keys that each query sees, and the bias added to each score, for one call.
 
     Nothing of size T x S is allocated before a call of `rows`.
     """
@@ -144,7 +144,7 @@ class Visibility:
     is_causal: bool = False
     """Whether later keys are hidden."""
     window: int | None = None
-    """Keys a query sees, itself included and none later; None sees all."""
+    """Number of keys that a query sees: its own and earlier ones; None means all."""
     attn_mask: Tensor | None = None
     """(T, S) or broadcasting to (B, H, T, S): Boolean, True = may attend, or added to scores."""
     key_padding_mask: Tensor | None = None
@@ -161,7 +161,7 @@ class Visibility:
 
     @property
     def is_square_causal(self) -> bool:
-        """Whether causality over T = S positions is all there is."""
+        """Whether the only condition is causality over T = S positions."""
         given = (self.attn_mask, self.key_padding_mask, self.slopes, self.window)
         is_square = self.num_queries == self.num_keys
         return self.is_causal and is_square and all(mask is None for mask in given)
@@ -174,9 +174,10 @@ class Visibility:
         return masked or (ordered and self.num_queries > self.num_keys)
 
     def keys_seen(self, start: int, stop: int) -> slice:
-        """Keys that order lets any of the queries start to stop (exclusive) see; at least one key.
+        """Range of keys that causality and window leave to the queries start to stop (exclusive).
 
-        Keys outside are hidden from all of these queries; inside, `rows` tells which.
+        It has at least one key. Keys outside are hidden from all of these queries; inside, use
+        `rows`.
         """
         if not self.is_causal and self.window is None:
             return slice(0, self.num_keys)
@@ -208,7 +209,7 @@ class Visibility:
                 conditions.append(mask)
             else:
                 conditions.append(allowed_from_additive(mask))
-                least = torch.finfo(mask.dtype).min / 2  # with the score it must not become -inf
+                least = torch.finfo(mask.dtype).min / 2  # score plus bias must not become -inf
                 bias = mask.masked_fill(~conditions[-1], 0.0).clamp(min=least)
         if self.slopes is not None:
             slopes = self.slopes[None, :, None, None]
@@ -220,7 +221,7 @@ class Visibility:
         return allowed, bias
 
     def _ordered(self, position: Tensor, source: Tensor) -> list[Tensor]:
-        """Conditions by order alone: nothing later, and nothing older than the window."""
+        """Conditions on the order of positions: no later key, and no key older than the window."""
         if self.window is not None:
             return [(source <= position) & (source > position - self.window)]
         return [source <= position] if self.is_causal else []
@@ -241,7 +242,7 @@ def mask_scores(
 
 
 def rows_without_key(allowed: Tensor) -> Tensor:
-    """Find the queries that no key is allowed for: like `allowed`, with a last axis of one."""
+    """Find the queries without an allowed key: shaped like `allowed`, with a last axis of one."""
     return ~allowed.any(dim=-1, keepdim=True)
 
 

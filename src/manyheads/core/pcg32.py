@@ -9,14 +9,14 @@ _MULTIPLIER = 6364136223846793005
 _WORD64 = (1 << 64) - 1
 _WORD32 = (1 << 32) - 1
 STREAM = 54
-"""The sequence that every seed uses, as in the reference program's demonstration."""
+"""The sequence of every seed, as in the demonstration program of the reference."""
 
 
 class PCG32:
-    """PCG-XSH-RR 64/32: 64 bits of state, 32 bits a draw.
+    """PCG-XSH-RR 64/32: 64 bits of state, 32 bits per draw.
 
     Args:
-        seed: where on the sequence to begin, from 0 to 2**64 - 1 (`initstate` of the reference).
+        seed: start of the sequence, from 0 to 2**64 - 1 (`initstate` of the reference).
         stream: which sequence, from 0 to 2**63 - 1 (`initseq` of the reference).
 
     Raises:
@@ -45,7 +45,7 @@ class PCG32:
         return (shifted >> turn | shifted << (-turn & 31)) & _WORD32
 
     def uniform(self) -> float:
-        """Draw a number from 0 up to, and never, 1: `next_u32` / 2**32, exact in float64."""
+        """Draw a number of at least 0 and below 1: `next_u32` / 2**32, exact in float64."""
         return self.next_u32() / (1 << 32)
 
 

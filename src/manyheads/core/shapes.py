@@ -48,8 +48,8 @@ def check_input(name: str, x: Tensor, width: int) -> None:
 def declared_axes(owner: type) -> dict[str, tuple[str, ...]]:
     """The axis letters of each tensor field of a dataclass, in order, from its annotations.
 
-    Args:
-        owner: a dataclass with fields such as `Float[Tensor, "B T D"]`, or that or None.
+    Args: owner: a dataclass with fields such as `Float[Tensor, "B T D"]` or `Float[Tensor, "B T D"]
+        | None`.
     """
     axes = {}
     for field in fields(owner):

@@ -21,9 +21,9 @@ class Table:
     title: str
     """One line above the table."""
     columns: tuple[str, ...]
-    """One name a column."""
+    """One name per column."""
     rows: tuple[tuple[str, ...], ...]
-    """One cell a column in every row."""
+    """One cell per column in every row."""
     names: int = 1
     """Number of columns from the left that name the row; a split table repeats them."""
     has_total: bool = False
@@ -126,7 +126,7 @@ def html_from_table(
     Args:
         table: the table.
         has_caption: whether its title is the caption.
-        typeset: makes HTML of a cell's text; escapes it.
+        typeset: turns a cell's text into HTML and escapes it.
     """
     kinds = [' class="num"' if is_numeric else "" for is_numeric in table.is_numeric]
 
@@ -155,7 +155,7 @@ def markdown_from_table(table: Table) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """One line of text in which nothing is Markdown or HTML."""
+    """One line of text with all Markdown and HTML escaped."""
     return (
         _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
         .replace("\\<", "&lt;")

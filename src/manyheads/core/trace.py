@@ -32,11 +32,11 @@ from manyheads.core.trace_text import html_from_tensors, text_from_tensors
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttentionTrace:
-    """Every intermediate of one call, by the names used everywhere, in the order they arise.
+    """Every intermediate of one call, by name, in the order of computation.
 
     B batch, T query positions, S key positions (cached ones included), D embed_dim, H query heads,
-    G key/value heads, d head_dim, v value width. Built by a form; the identity
-    sum(head_contributions) + b_o = output is checked when it is made.
+    G key/value heads, d head_dim, v value width. A form of attention makes it. The constructor
+    checks sum(head_contributions) + b_o = output.
 
     Raises:
         ShapeError: two tensors disagree about a size, or the batch is empty.
@@ -95,7 +95,7 @@ class AttentionTrace:
         return self.q.shape[1]
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors by name, in the order they arise, without the bias where there is none."""
+        """The tensors by name, in the order of computation; `b_o` only if there is one."""
         found = {name: getattr(self, name) for name in FIELDS}
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
@@ -103,7 +103,7 @@ class AttentionTrace:
         """One tensor by its name.
 
         Raises:
-            TraceError: no tensor of that name.
+            TraceError: there is no tensor of that name.
         """
         found = self.tensors()
         if name not in found:
@@ -112,7 +112,7 @@ class AttentionTrace:
         return found[name]
 
     def __iter__(self) -> Iterator[str]:
-        """The names, in the order they arise, as a dict iterates."""
+        """Iterate over the names, in the order of computation."""
         return iter(self.tensors())
 
     def __len__(self) -> int:
@@ -132,7 +132,7 @@ class AttentionTrace:
         return self.tensors().items()
 
     def detach(self) -> "AttentionTrace":
-        """The same numbers without their graph."""
+        """The same numbers, detached from the autograd graph."""
         return self._mapped(Tensor.detach)
 
     def cpu(self) -> "AttentionTrace":
@@ -145,8 +145,8 @@ class AttentionTrace:
         """The trace on another device or in another dtype.
 
         Args:
-            device: where to; the same where it is left out.
-            dtype: as what; the same where it is left out.
+            device: target device; unchanged if None.
+            dtype: target dtype; unchanged if None.
         """
         return self._mapped(lambda x: x.to(device=device, dtype=dtype))
 
@@ -158,7 +158,7 @@ class AttentionTrace:
         }
 
     def _mapped(self, change: Callable[[Tensor], Tensor]) -> "AttentionTrace":
-        """A copy with changed tensors; their sum was checked when this trace was made."""
+        """A copy with changed tensors, without checking their sum again."""
         changed = copy(self)
         for name, tensor in self.items():
             object.__setattr__(changed, name, change(tensor))
@@ -204,7 +204,7 @@ class AttentionTrace:
         return _build(load_tensors(Path(path), FIELDS))
 
     def __str__(self) -> str:
-        """A table a head for the first sample, in 80 columns."""
+        """One table per head for the first sample, in 80 columns."""
         return text_from_tensors(self.form, self.tensors())
 
     __repr__ = __str__
@@ -245,14 +245,14 @@ def _check_sum(trace: AttentionTrace) -> None:
     )
     coarsest = max((contributions.dtype, output.dtype), key=unit_roundoff)
     limits = torch.finfo(coarsest)
-    can_overflow = ~(size < limits.max)  # true of NaN as well: the parts then need not add up
+    can_overflow = ~(size < limits.max)  # also true for NaN: the parts then need not add up
     if trace.b_o is not None:
         total, size = total + trace.b_o.double(), size + trace.b_o.double().abs()
         can_overflow = can_overflow | ((size >= limits.max) & size.isfinite())
     length = trace.concat.shape[-1] + trace.num_heads + 1
     least = (trace.num_heads + 2) * limits.smallest_normal * limits.eps  # near zero
     allowed = 3.0 * dot_budget(length, coarsest) * size + least  # contributions, sum, bias
-    allowed = allowed.masked_fill(~size.isfinite(), 0.0)  # a bias of infinity is no excuse
+    allowed = allowed.masked_fill(~size.isfinite(), 0.0)  # also for an infinite bias
     check_close(
         "sum(head_contributions) + b_o",
         total,

@@ -100,7 +100,7 @@ def _tensor(name: str, value: object, dtype_name: object) -> Tensor:
 
 
 def save_tensors(form: str, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write a safetensors file completely or not at all.
+    """Write a safetensors file under a temporary name, then rename it.
 
     Args:
         form: which form computed them.
@@ -116,7 +116,7 @@ def save_tensors(form: str, tensors: Mapping[str, Tensor], path: Path) -> None:
         raise TraceError(
             f"path ({path}) is in a folder that does not exist: create {path.parent} first"
         )
-    whole = torch.contiguous_format  # safetensors takes neither views nor shared memory
+    whole = torch.contiguous_format  # safetensors accepts neither views nor shared memory
     copies = {n: x.detach().cpu().clone(memory_format=whole) for n, x in tensors.items()}
     content = save(copies, metadata={"kind": _KIND, "form": form})
     write_whole(path, content)

@@ -21,7 +21,7 @@ _MAX_HEADS = 8
 
 
 def _cell(value: float) -> str:
-    """One number: four places, or powers of ten where that would be long or show only zeros."""
+    """One number with four decimals; in scientific notation if that is long or shows only zeros."""
     if value == -math.inf:
         return "blocked"
     is_plain = value == 0.0 or 5e-5 <= abs(value) < 99999.0 or not math.isfinite(value)
@@ -29,7 +29,7 @@ def _cell(value: float) -> str:
 
 
 def _fitting(columns: list[list[str]], label_width: int) -> int:
-    """How many columns fit beside the labels."""
+    """Number of columns that fit next to the labels."""
     used, fitting = label_width + 2, 0
     for column in columns:
         used += max(map(len, column)) + 2

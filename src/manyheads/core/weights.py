@@ -12,7 +12,7 @@ from manyheads.core.shapes import check_axes, declared_axes
 
 @dataclass(frozen=True, kw_only=True)
 class HeadWeights:
-    """The weights of one attention layer, a matrix per head, used as `x @ w_q[h] + b_q[h]`.
+    """The weights of one attention layer, one matrix per head, used as `x @ w_q[h] + b_q[h]`.
 
     H query heads, G key/value heads, D embed_dim, K and V the widths of the key and value inputs
     (D unless the layer has others), d head_dim, v the value width. The tensors may be views of
@@ -78,7 +78,7 @@ class HeadWeights:
         return self.w_v.shape[2]
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors that are there, by name, in a fixed order."""
+        """The tensors that are not None, by name, in a fixed order."""
         found = {name: getattr(self, name) for name in _AXES}
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 

@@ -1,4 +1,4 @@
-"""Text for studies: stories, files, words as numbers, and windows of them."""
+"""Text for studies: stories, files, tokeniser, and windows."""
 
 from typing import TYPE_CHECKING
 

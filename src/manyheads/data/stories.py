@@ -124,7 +124,7 @@ SOURCES = {
     "workplace": ("worker",),
     "stuff": ("gift",),
 }
-"""Where the source of a labelled form stands; a form that is not listed returns itself."""
+"""The form that is the source of a labelled form; a form that is not listed returns itself."""
 
 KINDS = {
     **dict.fromkeys(("hero", "friend"), "name"),
@@ -156,51 +156,52 @@ class Agreement:
     target: str
     """The word to predict, in lower case."""
     target_index: int
-    """Where it stands in the story's words, counted from 0."""
+    """Its index among the story's words, from 0."""
     source: str
     """The earlier word that determines it, in lower case."""
     source_index: int
-    """Where the source stands first."""
+    """Index of the first occurrence of the source."""
     mentions: tuple[int, ...]
-    """Every place before the target that shows the same choice, the source's among them."""
+    """Indices of all earlier words that show the same choice, including the source."""
     slot: str
     """The choice of the story that is tested, such as "colour"."""
 
     @property
     def distance(self) -> int:
-        """How many words the target stands after the source."""
+        """Distance from the source to the target, in words."""
         return self.target_index - self.source_index
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoryChoices:
-    """What a story was made from; equal choices give equal texts."""
+    """The choices that determine a story; equal choices give equal texts."""
 
     plot: int
-    """Which plot, counted from 0."""
+    """Index of the plot, from 0."""
     wordings: tuple[int, ...]
-    """Which way of saying each beat, counted from 0."""
+    """Index of the sentence chosen for each beat, from 0."""
     values: tuple[int, ...]
-    """Which value of each slot, in the order of `story_words.SLOTS`."""
+    """Index of the value of each slot, in the order of `SLOTS`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
-    """A generated story and what is known of it."""
+    """A generated story with its labels and choices."""
 
     text: str
-    """What is read, one paragraph."""
+    """The text, one paragraph."""
     words: tuple[str, ...]
     """Its words and marks in lower case, as `WordTokenizer.split` cuts them."""
     labels: tuple[Agreement, ...]
     """The labelled tests, in the order of their targets."""
     choices: StoryChoices
-    """What it was made from."""
+    """The choices that determine it."""
 
     def swapped(self, label: Agreement) -> "Story":
         """The same story with another source, and therefore another target.
 
-        Words keep their places: only words of the tested choice differ, and an article before one.
+        All words keep their positions. Only words of the tested choice, and an article before one,
+        differ.
 
         Args:
             label: one of this story's labels.
@@ -221,11 +222,11 @@ class Story:
 
 
 def tell_story(index: int, *, seed: int = 0) -> Story:
-    """Tell one story; it depends on the seed and its index alone.
+    """Generate one story; it depends only on the seed and its index.
 
     Args:
-        index: which story, counted from 0.
-        seed: which of the endless rows of stories.
+        index: index of the story, from 0.
+        seed: random seed.
 
     Raises:
         DataError: index is negative.
@@ -236,11 +237,11 @@ def tell_story(index: int, *, seed: int = 0) -> Story:
 
 
 def generate_stories(count: int, *, seed: int = 0) -> list[str]:
-    """Tell the first `count` stories of a seed, as texts.
+    """Generate the first `count` stories of a seed, as texts.
 
     Args:
-        count: how many; a greater number begins with the same ones.
-        seed: which of the endless rows of stories.
+        count: number of stories; a larger count begins with the same stories.
+        seed: random seed.
 
     Raises:
         DataError: count is negative.
@@ -252,18 +253,18 @@ def generate_stories(count: int, *, seed: int = 0) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Field:
-    """A place for a word in a sentence."""
+    """A placeholder for a word in a sentence."""
 
     form: str
     is_capital: bool
-    kind: str  # empty where the word is no labelled test
+    kind: str  # empty if the word is not a labelled test
     sources: tuple[str, ...]  # forms, one of which determines the word
     slot: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Sentence:
-    """One way to say a beat: literal texts, and the fields between them."""
+    """One sentence for a beat: literal texts, and the fields between them."""
 
     literals: tuple[str, ...]
     literal_counts: tuple[int, ...]  # words of each literal
@@ -274,7 +275,7 @@ class _Sentence:
 
 @cache
 def _plots() -> tuple[tuple[tuple[_Sentence, ...], ...], ...]:
-    """Every plot: its beats, and the ways to say each."""
+    """Every plot: its beats, and the sentences for each."""
     given = tomllib.loads(_PLOTS_FILE.read_text(encoding="utf-8"))
     return tuple(
         tuple(
@@ -315,7 +316,7 @@ def _field(name: str, mark: str, kind: str) -> _Field:
 
 
 def _choices(index: int, seed: int) -> StoryChoices:
-    # Of all methods, `Random.random` alone is promised to give the same numbers for ever.
+    # `Random.random` is the only method whose numbers Python guarantees not to change.
     draw = Random(f"manyheads story {seed} {index}").random
     values = tuple(int(draw() * len(slot_values)) for slot_values in SLOTS.values())
     plot = int(draw() * len(_plots()))

@@ -28,21 +28,21 @@ _STRING_TYPES = ("string", "large_string", "dictionary<values=string")  # as pya
 
 
 def read_stories(path: Path | str, *, limit: int | None = None) -> list[str]:
-    r"""Read a file of stories, in the file's order; its name says how.
+    r"""Read a file of stories, in the file's order; the ending of its name gives the format.
 
     - `.txt`: stories end with `<|endoftext|>`. In a file without that mark, two or more blank lines
-      stand between stories; in a file without those, each blank line does.
-    - `.jsonl`, `.json`: one JSON object a line, with the story under "text".
+      separate stories; in a file without those, each blank line does.
+    - `.jsonl`, `.json`: one JSON object per line, with the story under "text".
     - `.parquet`: a column "text" (needs the extra `data`).
 
-    Space around a story is removed, and so are stories that are empty.
+    Whitespace around a story and empty stories are removed.
 
     Args:
         path: the file, in UTF-8 where it is text.
         limit: maximum number of stories; all if None. The rest of the file is not read.
 
     Raises:
-        DataError: the file is missing, damaged, of another kind, or without a story.
+        DataError: the file is missing, damaged, of another format, or has no story.
     """
     path = Path(path)
     if limit is not None and limit < 1:
@@ -97,7 +97,9 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")  # the mark that some editors begin with
+                line = line.removeprefix(
+                    b"\xef\xbb\xbf"
+                )  # a byte-order mark, which some editors write
             if b"\0" in line:
                 raise DataError(
                     f"data ({path}) must be text in UTF-8, and line {number} holds a zero byte: "
@@ -209,12 +211,12 @@ _WITHOUT = "give a file with --data FILE, or run the plan smoke, which generates
 
 @dataclass(frozen=True, kw_only=True)
 class HubFile:
-    """One file of the data set, and how to know that it is the right one."""
+    """One file of the data set, with its size and hash."""
 
     name: str
-    """Its path in the data set."""
+    """Path in the data set."""
     num_bytes: int
-    """Its size, in bytes."""
+    """Size, in bytes."""
     sha256: str
     """Hash of its bytes, in hexadecimal digits.
 
@@ -233,24 +235,24 @@ FILES = {
         sha256="94e431816c4cce81ff71e4408ff8d3bda9a42e8d2663986697c3954288cb38b4",
     ),
 }
-"""The publisher's two files; the second, of 19 MB, has more stories than a study here needs."""
+"""The two files of the data set; the second, of 19 MB, has more stories than a study here needs."""
 
 
 def download_tinystories(
     part: str = "validation", *, tell: Callable[[str], object] = lambda line: None
 ) -> Path:
-    """Fetch a file of TinyStories, or find it in the user's cache, and check it.
+    """Download a file of TinyStories, or find it in the user's cache, and check it.
 
     Args:
         part: "validation" (19 MB, about 22,000 stories) or "train" (1.9 GB, about 2.1 million).
         tell: called with the source and its licence.
 
     Returns:
-        the file's place in the cache, for `read_stories`.
+        path of the file in the cache, for `read_stories`.
 
     Raises:
-        DataError: no such part; the client is not installed; no network and no cached file; or the
-            file has another hash.
+        DataError: the part is not known; the client is not installed; there is no network and no
+            cached file; or the file has another hash.
     """
     if part not in FILES:
         raise DataError(f"part ({part}) must be one of {', '.join(sorted(FILES))}: choose one")
@@ -258,10 +260,10 @@ def download_tinystories(
 
 
 def fetch(file: HubFile, *, tell: Callable[[str], object]) -> Path:
-    """Fetch one file of the data set, or find it in the user's cache, and check it.
+    """Download one file of the data set, or find it in the user's cache, and check it.
 
     Args:
-        file: which one.
+        file: the file to download.
         tell: called with the source and the licence.
 
     Raises:

@@ -1,7 +1,7 @@
 """Words and their numbers: the word-level tokeniser of the studies.
 
 Text is lower-cased and cut into words, numbers and single punctuation marks by the `tokenizers`
-library; this file fixes the rules and puts the words back together.
+library; this module defines the rules and joins words to text.
 """
 
 import hashlib
@@ -25,17 +25,18 @@ _STRAIGHT = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2026
 
 
 class WordTokenizer:
-    """Lower-case words, numbers and punctuation marks as numbers, and back.
+    """Converts text to ids of lower-case words, numbers and punctuation marks, and back.
 
     A word is a run of letters, with apostrophes inside ("don't"); a number is a run of digits;
-    every other character except spaces is a piece of its own. Curly quotes become straight ones.
-    Ids 0 to 3 are `[PAD]`, `[BOS]`, `[EOS]` and `[UNK]`; then words by falling count.
+    every other character except spaces is a token of its own. Curly quotes become straight ones.
+    Ids 0 to 3 are `[PAD]`, `[BOS]`, `[EOS]` and `[UNK]`; then words in decreasing order of
+    frequency.
 
     Args:
         tokenizer: one that `train` or `from_json` has made.
 
     Raises:
-        DataError: it does not cut text, or the special words do not stand at ids 0 to 3.
+        DataError: it does not split text, or the special words do not have ids 0 to 3.
     """
 
     def __init__(self, tokenizer: "Tokenizer") -> None:
@@ -59,11 +60,11 @@ class WordTokenizer:
 
         Args:
             stories: texts of the training split only.
-            vocab_size: the most words that are kept, the four special ones included.
-            min_count: how often a word must occur to be kept.
+            vocab_size: maximum number of words, the four special ones included.
+            min_count: minimum number of occurrences of a word.
 
         Raises:
-            DataError: vocab_size leaves no room for a word.
+            DataError: vocab_size is too small for a word.
         """
         if vocab_size <= len(SPECIAL_WORDS):
             raise DataError(f"vocab_size ({vocab_size}) must be at least 5: four ids are special")
@@ -101,7 +102,7 @@ class WordTokenizer:
         """Read a tokeniser file.
 
         Raises:
-            DataError: the file is missing, or no tokeniser.
+            DataError: the file is missing, or is not a tokeniser.
         """
         try:
             return cls.from_json(Path(path).read_text(encoding="utf-8"))
@@ -118,7 +119,7 @@ class WordTokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """V, how many ids there are."""
+        """V, the number of ids."""
         return len(self.words)
 
     @cached_property
@@ -138,10 +139,10 @@ class WordTokenizer:
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def split(self, text: str) -> list[str]:
-        """Cut text into words as `encode` does, unknown ones kept as typed (in lower case).
+        """Split text into words as `encode` does; unknown words are kept, in lower case.
 
         Raises:
-            DataError: the text holds half of a character, as badly encoded input does.
+            DataError: the text has a lone surrogate, as wrongly encoded input has.
         """
         normalizer, cutter = self._tokenizer.normalizer, self._tokenizer.pre_tokenizer
         try:
@@ -157,20 +158,20 @@ class WordTokenizer:
         return [self.ids.get(word, UNK_ID) for word in self.split(text)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Readable text of ids; `encode` gives the same ids back, special ones apart."""
+        """Readable text of ids; `encode` gives the same ids again, except special ones."""
         joiner = self.joiner()
         return "".join(joiner.piece(self.words[index]) for index in ids)
 
     def joiner(self) -> "Joiner":
-        """Begin a text that is put together word by word."""
+        """Return a joiner for a text that grows word by word."""
         return Joiner()
 
 
 class Joiner:
-    """Puts words back into readable text one at a time, as a reader sees them come.
+    """Joins words to readable text, one at a time.
 
-    No space stands before a mark that ends something, after an opening quotation mark, or at the
-    beginning; quotation marks open and close in turn.
+    There is no space before a closing mark, after an opening quotation mark, or at the beginning.
+    Quotation marks open and close alternately.
     """
 
     _NO_SPACE_BEFORE = frozenset(".,!?;:)]}%")
@@ -181,7 +182,7 @@ class Joiner:
         self._is_quoted = False
 
     def piece(self, word: str) -> str:
-        """The text that this word adds: itself, with a space before it where one belongs."""
+        """The text that this word adds: the word, with a space before it if needed."""
         glued = self._glue or word in self._NO_SPACE_BEFORE
         self._glue = word in self._NO_SPACE_AFTER
         if word == '"':

@@ -1,7 +1,7 @@
 """Stories divided into training, validation and test, and the windows that models read.
 
-Stories of a split lie in one long row of ids, each as `[BOS] words [EOS]` with padding before it,
-so a window is a slice, is padded on the left by itself, and never crosses into another story.
+The stories of a split are one long row of ids, each as `[BOS] words [EOS]` with padding before it.
+So a window is a slice, padded on the left, and never contains words of another story.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ _SPLIT_NAMES = ("train", "validation", "test")
 class Split:
     """The stories of one split, as windows of the words before each target.
 
-    Every word of a story and its `[EOS]` is a target once; what is before it, from `[BOS]` on and
-    at most `context` ids, is its window.
+    Every word of a story and its `[EOS]` is a target once. Its window is the ids before it, from
+    `[BOS]` on, at most `context` of them.
 
     Args:
         name: "train", "validation" or "test".
@@ -53,7 +53,7 @@ class Split:
 
     @property
     def num_targets(self) -> int:
-        """How many words are predicted, `[EOS]` included."""
+        """Number of targets, `[EOS]` included."""
         return len(self.positions)
 
     def windows(
@@ -62,7 +62,7 @@ class Split:
         """Cut windows out, each with a block of neighbouring targets.
 
         Args:
-            first: (B,), place of each window's first target: of `positions`, or up to
+            first: (B,), index of each window's first target: one of `positions`, or up to
                 num_targets - 1 before the first target of a story.
             num_targets: n, neighbouring targets of one window.
 
@@ -89,8 +89,9 @@ class SealedSplit:
     """A split that cannot be read before all choices are frozen.
 
     Args:
-        split: what is sealed.
-        data_sha256: hash of all stories, `Corpus.sha256`; choices have to be made with these.
+        split: the split to seal.
+        data_sha256: hash of all stories, `Corpus.sha256`; the choices must be made with these
+            stories.
     """
 
     def __init__(self, split: Split, data_sha256: str) -> None:
@@ -105,10 +106,10 @@ class SealedSplit:
         self._opened = opened
 
     def open(self, choices: Choices) -> Split:
-        """Hand out the split.
+        """Return the split.
 
         Args:
-            choices: what was chosen with the help of the validation split, frozen.
+            choices: the frozen choices, made with the validation split.
 
         Raises:
             StudyError: the choices are not frozen, or were made with other stories.
@@ -118,30 +119,30 @@ class SealedSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """Stories, divided and numbered."""
+    """Stories, split and tokenised."""
 
     train: Split
-    """What models learn from; the only split that the vocabulary is taken from."""
+    """Training split; the only one that determines the vocabulary."""
     validation: Split
-    """What choices are made with."""
+    """Validation split, for all choices."""
     test: SealedSplit
-    """Read once, at the end."""
+    """Test split, read once, at the end."""
     tokenizer: WordTokenizer
-    """Words to ids."""
+    """The tokeniser."""
     sha256: str
     """Hash of the distinct stories, in hexadecimal digits."""
     num_duplicates: int
-    """How many stories were left out because they occur twice."""
+    """Number of stories left out because they are duplicates."""
     num_stories: Mapping[str, int]
-    """Stories of each split."""
+    """Number of stories of each split."""
     num_targets: Mapping[str, int]
-    """Targets of each split."""
+    """Number of targets of each split."""
     unknown_rates: Mapping[str, float]
-    """Share of each split's words that are not in the vocabulary, a fraction from 0 to 1."""
+    """Fraction of each split's words that are not in the vocabulary, 0 to 1."""
 
 
 def split_of_story(story: str) -> str:
-    """Which split a story belongs to: 80 % train, 10 % validation, 10 % test, by a stable hash."""
+    """Split of a story, by a stable hash: 80 % train, 10 % validation, 10 % test."""
     tenth = int.from_bytes(hashlib.sha256(story.encode()).digest()[:8], "big") % 10
     return "train" if tenth < 8 else "validation" if tenth == 8 else "test"
 
@@ -149,12 +150,12 @@ def split_of_story(story: str) -> str:
 def build_corpus(
     stories: Iterable[str], *, vocab_size: int = 4000, min_count: int = 2, context: int = 64
 ) -> Corpus:
-    """Divide stories, choose the vocabulary from the training split, and number all words.
+    """Split stories, choose the vocabulary from the training split, and tokenise.
 
     Args:
         stories: texts; of equal ones only the first is kept.
         vocab_size: the most words that are kept, the four special ones included.
-        min_count: how often a word must occur in the training split to be kept.
+        min_count: minimum number of occurrences of a word in the training split.
         context: T, the length of a window.
 
     Raises:
@@ -190,14 +191,14 @@ def build_corpus(
 class TrainingOrder:
     """The batches of a training run; the same step always gives the same batch.
 
-    In each epoch every story is cut into blocks of neighbouring targets, beginning at an offset
-    drawn again, and the blocks are shuffled. A batch may reach into the next epoch.
+    In each epoch every story is cut into blocks of neighbouring targets, from a random offset, and
+    the blocks are shuffled. A batch may reach into the next epoch.
 
     Args:
         split: the training split.
         batch_targets: targets of a batch, a multiple of `targets_per_window`.
         targets_per_window: n, neighbouring targets that share a window.
-        seed: what the order is drawn from, 0 to 4095; equal for all models of a paired comparison.
+        seed: random seed of the order, 0 to 4095; equal for all models of a paired comparison.
 
     Raises:
         DataError: batch_targets is not a multiple of targets_per_window, or a seed out of range.
@@ -212,7 +213,7 @@ class TrainingOrder:
                 f"batch_targets ({batch_targets}) must be a multiple of targets_per_window ({n}), "
                 f"which is from 1 to {MAX_TARGETS_PER_WINDOW}: change one of them"
             )
-        if not 0 <= seed < 1 << 12:  # with the epoch in 20 bits, a generator's 32
+        if not 0 <= seed < 1 << 12:  # with 20 bits of the epoch, the 32 bits of a generator
             raise DataError(f"seed ({seed}) must be from 0 to 4095: use another number")
         self._split, self._n, self._seed = split, n, seed
         self.num_windows = batch_targets // n
@@ -258,15 +259,15 @@ class TrainingOrder:
 
 
 def fixed_slice(split: Split, count: int, *, seed: int) -> Int64[Tensor, " N"]:
-    """Draw the same targets of a split each time, at most `count`, in rising order.
+    """Draw a fixed sample of at most `count` targets of a split, in increasing order.
 
     Args:
         split: the split of the targets.
-        count: how many are wanted.
-        seed: what they are drawn from.
+        count: maximum number of targets.
+        seed: random seed.
 
     Returns:
-        places (N,) for `Split.windows`.
+        indices (N,) for `Split.windows`.
     """
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(split.num_targets, generator=generator)[:count]
@@ -274,7 +275,7 @@ def fixed_slice(split: Split, count: int, *, seed: int) -> Int64[Tensor, " N"]:
 
 
 def count_unknown(ids: Iterable[Sequence[int]]) -> int:
-    """How many ids are `[UNK]`."""
+    """Number of ids that are `[UNK]`."""
     return sum(list(story).count(UNK_ID) for story in ids)
 
 

@@ -1,4 +1,4 @@
-"""What heads do, read off their weights, and what a model loses without them."""
+"""Measures of what heads do, from their weights, and the effect of removing heads from a model."""
 
 from manyheads.heads.ablation import (
     GreedyRemoval,

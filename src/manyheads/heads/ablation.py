@@ -1,11 +1,10 @@
-"""What a language model loses without some of its heads.
+"""The loss of a language model without some of its heads.
 
-A head is removed before W_O: its output becomes zero, everything else stays, and nothing is trained
-again. A loss that hardly changes shows that the others compensate for the head, not that the head
-learned nothing. Windows of the validation split are meant, never of the test split.
-
-The models are such as `models.AttentionLM`: they give logits (B, V) for windows (B, T), take a
-`head_mask` (H,), and with `need_weights` give their last query's weights (B, H, T) as well.
+A head is removed before W_O: its output becomes zero, everything else stays, without retraining. A
+loss that hardly changes shows that the others compensate for the head, not that the head learned
+nothing. Use windows of the validation split, never of the test split. A model, such as
+`models.AttentionLM`, returns logits (B, V) for windows (B, T) and takes a `head_mask` (H,). With
+`need_weights` it also returns its last query's weights (B, H, T).
 """
 
 from collections.abc import Sequence
@@ -32,11 +31,11 @@ class HeadRemoval:
     losses: tuple[float, ...]
     """Without head h, nats, one per head."""
     num_windows: int
-    """Targets that were averaged over."""
+    """Number of targets in the mean."""
 
     @property
     def changes(self) -> tuple[float, ...]:
-        """What each head's removal adds to the loss, nats; below zero, it was in the way."""
+        """Increase of the loss when each head is removed, nats; negative if the loss falls."""
         return tuple(loss - self.loss for loss in self.losses)
 
     def to_dict(self) -> dict[str, Any]:
@@ -46,10 +45,10 @@ class HeadRemoval:
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyRemoval:
-    """The loss as heads go one by one, each time the one whose absence costs least.
+    """The loss as heads are removed one by one, each time the one whose removal costs least.
 
-    Which head goes is chosen on other windows than the losses are measured on, so that the curve
-    is not flattered by the choice.
+    Separate windows choose the head and measure the loss, so that the choice does not bias the
+    curve.
     """
 
     order: tuple[int, ...]
@@ -57,7 +56,7 @@ class GreedyRemoval:
     losses: tuple[float, ...]
     """With H, H - 1, ..., 0 heads left, nats per target, H + 1 of them."""
     num_choosing: int
-    """Windows on which the next head to go was chosen."""
+    """Windows on which the next head was chosen."""
     num_windows: int
     """Other windows, on which the losses were measured."""
 
@@ -134,9 +133,10 @@ def remove_greedily(
 
     Args:
         model: takes windows and a head mask.
-        tokens: windows, (B, T); those of a story side by side, so that the parts hardly share one.
+        tokens: windows, (B, T); those of one story next to each other, so that the two parts share
+            almost no story.
         targets: the word after each window, (B,).
-        num_choosing: how many windows, from the first on, choose the head; the others measure.
+        num_choosing: number of windows, from the first, that choose the head; the others measure.
         batch_size: windows at a time.
 
     Raises:
@@ -169,7 +169,7 @@ def remove_greedily(
 
 
 def num_heads_of(model: nn.Module, tokens: Int64[Tensor, "B T"]) -> int:
-    """How many heads a model has, seen in the weights it returns.
+    """The number of heads of a model, from the weights that it returns.
 
     Args:
         model: returns weights on request.

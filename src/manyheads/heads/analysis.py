@@ -1,4 +1,4 @@
-"""HeadAnalysis: all that is measured of a trained model's heads, ready for `results.json`."""
+"""HeadAnalysis: all measures of a trained model's heads, as `results.json` stores them."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -40,22 +40,22 @@ _MEASURES = (
 
 @dataclass(frozen=True, kw_only=True)
 class HeadAnalysis:
-    """What the heads of one trained model do on given windows; one number a head unless said."""
+    """Measures of a trained model's heads on given windows; one number per head unless noted."""
 
     num_heads: int
     """H."""
     split: str
-    """Where the windows come from."""
+    """Split of the windows."""
     num_windows: int
-    """Windows that were looked at, each with the query at its end."""
+    """Number of windows; the query is the last position of each."""
     removal: HeadRemoval
     """The loss without each head."""
     greedy: GreedyRemoval
-    """The loss as heads go one by one."""
+    """The loss as heads are removed one by one."""
     entropy: tuple[float, ...]
     """Spread of the weights, nats."""
     mean_distance: tuple[float, ...]
-    """How far back the head looks on average, tokens."""
+    """Mean distance to the attended tokens, tokens."""
     largest_weight: tuple[float, ...]
     """Mean of the largest weight, fraction 0 to 1."""
     mass_on_last: tuple[float, ...]
@@ -63,13 +63,13 @@ class HeadAnalysis:
     mass_on_previous: tuple[float, ...]
     """Weight on the token before it, fraction 0 to 1."""
     mass_on_bos: tuple[float, ...] | None
-    """Weight on `[BOS]` in the windows that hold it, fraction 0 to 1; None if no window does."""
+    """Weight on `[BOS]` in the windows that contain it, fraction 0 to 1; None if there are none."""
     num_windows_with_bos: int
-    """Windows that hold `[BOS]`."""
+    """Number of windows that contain `[BOS]`."""
     diversity: float | None
     """Mean Jensen-Shannon distance over all pairs of heads, 0 to 1; None for one head."""
     diversity_unit: str = DISTANCE_UNIT
-    """What `diversity` is measured in."""
+    """Unit of `diversity`."""
 
     def to_dict(self) -> dict[str, Any]:
         """The analysis as JSON holds it."""
@@ -93,19 +93,18 @@ def analyse_heads(
     """Measure every head of a trained model, and the loss without it.
 
     Greedy removal chooses on the first `num_choosing` windows, at most half of them, and measures
-    on the others. Windows of the test split must not be given: what is learned here may be chosen
-    by.
+    on the others. Windows of the test split are refused, because choices may depend on the result.
 
     Args:
         model: takes windows, `head_mask` and `need_weights`.
-        tokens: windows, (B, T), at least two; those of a story side by side.
+        tokens: windows, (B, T), at least two; those of one story next to each other.
         targets: the word after each window, (B,).
-        split: where the windows come from.
+        split: split of the windows.
         num_choosing: windows on which greedy removal chooses.
         batch_size: windows at a time.
 
     Raises:
-        ShapeError: fewer than two windows, other targets, or the test split.
+        ShapeError: fewer than two windows, another number of targets, or the test split.
     """
     if split == "test":
         raise ShapeError("split ('test') must not be looked into for heads: use validation windows")
@@ -145,7 +144,7 @@ class _Sums:
         self.distances = torch.zeros(num_heads, num_heads, dtype=torch.float64)
 
     def add(self, tokens: Int64[Tensor, "B S"], weights: Float[Tensor, "B H T S"]) -> None:
-        """Take in one batch."""
+        """Add one batch."""
         measured = {
             "entropy": entropy(weights),
             "mean_distance": mean_distance(weights),

@@ -1,8 +1,8 @@
-"""What a head does, read off its attention weights.
+"""Measures of a head, from its attention weights.
 
 Every measure takes weights (B, H, T, S) as a trace has them, and gives a number for each query,
-(B, H, T), or for each pair of heads. A query with no allowed key has zero weights and is no
-distribution: its numbers are zero, and `mean_by_head` and `pattern_distances` leave it out.
+(B, H, T), or for each pair of heads. A query with no allowed key has zero weights, which are not a
+distribution: its measures are zero, and `mean_by_head` and `pattern_distances` leave it out.
 """
 
 import math
@@ -18,7 +18,7 @@ DISTANCE_UNIT = "square root of bits, 0 to 1"
 
 
 def entropy(attn_weights: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T"]:
-    """How spread out each query's weights are, in nats: 0 for one key, ln S for all S alike.
+    """Entropy of each query's weights, in nats: 0 for one key, ln S for S equal weights.
 
     Args:
         attn_weights: (B, H, T, S).
@@ -31,7 +31,7 @@ def entropy(attn_weights: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T"]:
 
 
 def mean_distance(attn_weights: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T"]:
-    """How far away a query looks on average, in tokens; the last query is at the last key.
+    """Mean distance between a query and its keys, in tokens; the last query is at the last key.
 
     Args:
         attn_weights: (B, H, T, S).
@@ -103,8 +103,8 @@ def mean_by_head(
     """The mean of a measure over all queries that see a key.
 
     Args:
-        values: what a measure gave, (B, H, T).
-        attn_weights: the weights it was taken of, (B, H, T, S).
+        values: result of a measure, (B, H, T).
+        attn_weights: the weights that were measured, (B, H, T, S).
 
     Returns:
         one mean per head, (H,).
@@ -117,10 +117,10 @@ def mean_by_head(
 
 
 def pattern_distances(attn_weights: Float[Tensor, "B H T S"]) -> Float[Tensor, "H H"]:
-    """How differently two heads look: their mean Jensen-Shannon distance over all queries.
+    """Mean Jensen-Shannon distance between two heads over all queries.
 
     The distance is the square root of the Jensen-Shannon divergence in bits: 0 for equal weights,
-    1 for heads that share no key. It is a metric; the divergence is none.
+    1 for heads that share no key. The distance is a metric; the divergence is not.
 
     Args:
         attn_weights: (B, H, T, S).
@@ -158,7 +158,7 @@ def pattern_diversity(attn_weights: Float[Tensor, "B H T S"]) -> float | None:
 
 
 def measures_from_trace(trace: AttentionTrace) -> dict[str, Float[Tensor, " H"]]:
-    """Every measure of a head that needs nothing but the trace, averaged over its queries.
+    """Every measure of a head that needs only the trace, averaged over its queries.
 
     Args:
         trace: of any form.

@@ -1,7 +1,7 @@
-"""Tensors as other code hands them over, and the blocks that every layout is cut into.
+"""Tensors as other code arranges them, and the blocks into which every layout is cut.
 
 A block holds all query, key or value heads as rows of one matrix, head after head. Every layout is
-read by cutting it into blocks and written by joining them, so a layout only says how it cuts and
+read by cutting it into blocks and written by joining them, so a layout only defines how it cuts and
 joins. `rows` are laid out as in `nn.Linear`, (out, in), `columns` as in GPT-2's Conv1D, (in, out).
 """
 
@@ -22,18 +22,18 @@ class ForeignWeights:
     """What joined and separate weights share: names for errors, and checked access to a tensor."""
 
     names: Mapping[str, str] = field(default_factory=dict)
-    """What errors call a field, for instance {"qkv": "h.0.attn.c_attn.weight"}; the field's own
-    name where nothing is given."""
+    """Names of fields in errors, such as {"qkv": "h.0.attn.c_attn.weight"}; by default the field's
+    own name."""
 
     def name_of(self, part: str) -> str:
-        """What errors call this field."""
+        """The name of this field in errors."""
         return self.names.get(part, part)
 
     def matrix(self, part: str, orientation: Orientation) -> Tensor:
         """The matrix of a field transposed to (out, in), a view.
 
         Raises:
-            LayoutError: it has not two axes, or is not floating point.
+            LayoutError: it does not have two axes, or is not floating point.
         """
         tensor: Tensor = getattr(self, part)
         letters = "(out, in)" if orientation == "rows" else "(in, out)"
@@ -67,10 +67,10 @@ class ForeignWeights:
         return matrix
 
     def check_bias(self, part: str, width: int) -> Tensor | None:
-        """The bias of a field, or None where there is none.
+        """The bias of a field, or None.
 
         Raises:
-            LayoutError: it is there and has not the shape of its matrix's outputs.
+            LayoutError: its shape does not fit the outputs of its matrix.
         """
         bias: Tensor | None = getattr(self, part)
         if bias is None:

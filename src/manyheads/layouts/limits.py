@@ -1,4 +1,4 @@
-"""What other code cannot hold, with its remedy, and other weights that compute the same."""
+"""What other layouts cannot represent, with the remedy, and equivalent weights that they can."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ Sizes = AttentionConfig | HeadWeights
 
 
 def check_value_width(sizes: Sizes, target: str) -> None:
-    """Raise LayoutError where values are wider or narrower than keys."""
+    """Raise LayoutError if values are wider or narrower than keys."""
     if sizes.v_head_dim != sizes.head_dim:
         raise LayoutError(
             f"v_head_dim ({sizes.v_head_dim}) must equal head_dim ({sizes.head_dim}), {target} has "
@@ -23,7 +23,7 @@ def check_value_width(sizes: Sizes, target: str) -> None:
 
 
 def check_no_groups(sizes: Sizes, target: str) -> None:
-    """Raise LayoutError where query heads share key/value heads."""
+    """Raise LayoutError if query heads share key/value heads."""
     if sizes.num_kv_heads != sizes.num_heads:
         raise LayoutError(
             f"num_kv_heads ({sizes.num_kv_heads}) must equal num_heads ({sizes.num_heads}), "
@@ -33,7 +33,7 @@ def check_no_groups(sizes: Sizes, target: str) -> None:
 
 
 def check_joined_width(sizes: Sizes, target: str) -> None:
-    """Raise LayoutError where the heads together are not as wide as the model."""
+    """Raise LayoutError if all heads together are not as wide as the model."""
     if sizes.head_dim * sizes.num_heads != sizes.embed_dim:
         raise LayoutError(
             f"head_dim ({sizes.head_dim}) times num_heads ({sizes.num_heads}) must be embed_dim "
@@ -42,7 +42,7 @@ def check_joined_width(sizes: Sizes, target: str) -> None:
 
 
 def fill_input_biases(heads: HeadWeights) -> HeadWeights:
-    """Give queries, keys and values that have no bias one of zeros."""
+    """Give queries, keys and values without a bias a bias of zeros."""
     return replace(
         heads,
         b_q=heads.w_q.new_zeros(heads.w_q.shape[::2]) if heads.b_q is None else heads.b_q,
@@ -52,13 +52,13 @@ def fill_input_biases(heads: HeadWeights) -> HeadWeights:
 
 
 def fill_biases(heads: HeadWeights) -> HeadWeights:
-    """Give every projection that has no bias one of zeros, the output too."""
+    """Give every projection without a bias a bias of zeros, the output projection too."""
     b_o = heads.w_o.new_zeros(heads.embed_dim) if heads.b_o is None else heads.b_o
     return replace(fill_input_biases(heads), b_o=b_o)
 
 
 def repeat_kv_heads(heads: HeadWeights) -> HeadWeights:
-    """Give each query head a key/value head of its own, a copy of the one that it shared."""
+    """Give each query head its own key/value head, a copy of the shared one."""
 
     def repeated(whole: Tensor | None) -> Tensor | None:
         if whole is None:

@@ -36,18 +36,18 @@ BiasRule = Literal["always", "all or none", "free"]
 
 @dataclass(frozen=True, kw_only=True)
 class StateLayout:
-    """Names and arrangement of one family's attention weights, and what its modules can hold."""
+    """Names and arrangement of one family's attention weights, and what its modules support."""
 
     name: str
-    """What users call it."""
+    """The name that users give."""
     arrangement: Arrangement
-    """How the matrices are arranged."""
+    """Arrangement of the matrices."""
     names: Mapping[str, str]
     """Name in the state dict by field of JoinedWeights or SeparateWeights."""
     buffers: tuple[str, ...] = ()
     """Names that hold no weights, such as a stored causal mask; they are ignored."""
     biases: BiasRule = "all or none"
-    """Which biases its modules have."""
+    """Biases that its modules have."""
     has_groups: bool = False
     """Whether query heads may share key/value heads."""
     has_free_width: bool = False
@@ -135,7 +135,7 @@ def _layout_named(name: str) -> StateLayout:
     """The layout of this name.
 
     Raises:
-        LayoutError: there is none.
+        LayoutError: the name is not known.
     """
     for layout in STATE_LAYOUTS:
         if layout.name == name:
@@ -163,7 +163,7 @@ def _check_state_names(state: Mapping[str, object], layout: StateLayout, start: 
 
 
 def _prefix_hint(state: Mapping[str, object], weights: set[str], start: str) -> str:
-    """Which prefixes hold the weights of this layout; those that end as the given one first.
+    """Prefixes that hold the weights of this layout; first those that end like the given one.
 
     `nn.DataParallel` writes `module.` in front of every name, `torch.compile` `_orig_mod.`.
     """
@@ -204,7 +204,7 @@ def _check_biases_can_be_held(absent: list[str], total: int, layout: StateLayout
         layout: the layout to write.
 
     Raises:
-        LayoutError: modules of this layout must have one that is missing.
+        LayoutError: modules of this layout need one that is missing.
     """
     needed = layout.biases == "always" or (layout.biases == "all or none" and len(absent) < total)
     if absent and needed:

@@ -11,7 +11,7 @@ __all__ = ["ModelConfig", "build_model"]
 
 
 def build_model(config: ModelConfig) -> "nn.Module":
-    """Build a model, with start values from torch's global generator.
+    """Build a model, with initial values from torch's global generator.
 
     Args:
         config: its kind and sizes.

@@ -29,14 +29,14 @@ class ModelConfig:
     head_dim: int | None = None
     """d, width of a head; width / H unless given."""
     pattern: Pattern = "learned"
-    """Where weights come from: each head's own scores; "uniform": all seen words alike, never
-    learned; "shared": every head uses the first head's weights."""
+    """Source of the weights: "learned", each head's own scores; "uniform", equal weights for all
+    visible words; "shared", one pattern for all heads."""
     vocab_size: int = 4000
     """V."""
     context: int = 64
-    """T, words that a prediction can see."""
+    """T, number of words that a prediction sees."""
     width: int = 64
-    """D, width of a word's row."""
+    """D, width of a word's embedding."""
     hidden: int = 256
     """Units of the hidden layer."""
 
@@ -75,7 +75,7 @@ class ModelConfig:
 
     @property
     def num_parameters(self) -> int:
-        """How many numbers the model stores."""
+        """Number of parameters that the model stores."""
         V, T, D, hidden = self.vocab_size, self.context, self.width, self.hidden
         last = hidden * V + V
         if self.num_heads is None:
@@ -90,7 +90,7 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":
-        """Read what `to_dict` gave.
+        """Build a config from the result of `to_dict`.
 
         Raises:
             ConfigError: an unknown or missing field.
@@ -127,7 +127,7 @@ class GPTConfig:
     context: int = 64
     """Tokens of the longest input, cached ones included."""
     width: int = 64
-    """D, width of the stream."""
+    """D, width of the residual stream."""
     num_layers: int = 2
     """Number of blocks."""
     num_heads: int = 4
@@ -137,13 +137,13 @@ class GPTConfig:
     hidden: int | None = None
     """Units of each feed-forward net; 4 D unless given, as in GPT-2."""
     dropout: float = 0.0
-    """Share dropped in training of embeddings, weights and outputs, a fraction from 0 to 1."""
+    """Fraction of embeddings, weights and outputs dropped in training, 0 to 1."""
     bias: bool = True
-    """Whether projections, maps and norms have a bias; the output over the vocabulary has none."""
+    """Whether projections, feed-forward layers and norms have a bias; the output layer has none."""
     positions: PositionKind = "learned"
-    """"learned": a row for each position is added; "rotary": q and k are turned."""
+    """"learned": an embedding of each position is added; "rotary": q and k are rotated."""
     tie_weights: bool = True
-    """Whether the output over the vocabulary is the token embedding, as in GPT-2."""
+    """Whether the output layer uses the token embedding, as in GPT-2."""
 
     def __post_init__(self) -> None:
         """Check every field, those of attention by its own rules."""
@@ -168,7 +168,7 @@ class GPTConfig:
 
     @property
     def rotary(self) -> Rotary | None:
-        """What turns q and k; None where positions are learned."""
+        """Rotation of q and k; None if positions are learned."""
         return Rotary() if self.positions == "rotary" else None
 
     @property
@@ -178,7 +178,7 @@ class GPTConfig:
 
     @property
     def num_parameters(self) -> int:
-        """How many numbers the model learns; a tied embedding counts once."""
+        """Number of trained parameters; a tied embedding counts once."""
         width, hidden, bias = self.width, self.feed_forward_width, int(self.bias)
         groups = self.num_heads if self.num_kv_heads is None else self.num_kv_heads
         projected = width + 2 * groups * (width // self.num_heads)  # q, k and v rows
@@ -195,7 +195,7 @@ class GPTConfig:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "GPTConfig":
-        """Read what `to_dict` wrote.
+        """Build a config from the result of `to_dict`.
 
         Raises:
             ConfigError: an unknown field, or a size or flag that no model can have.

@@ -1,9 +1,9 @@
 """Text from a trained model, word by word, with a fast way to compute the next word.
 
-A cache of keys and values would be wrong here: the last word always has the last position, so with
-each new word all others change position, and their keys and values change. Both are sums, though:
-x W_K = word W_K + position W_K. The first part is a table with one row per word, the second with
-one row per position, so a step looks rows up and adds them.
+A cache of keys and values would be wrong here. The last word always has the last position, so each
+new word changes the position, key and value of all others. But keys and values are sums: x W_K =
+word W_K + position W_K. The first part is a table with one row per word, the second with one row
+per position. A step looks rows up and adds them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,11 +25,11 @@ from manyheads.models.sampling import Sampling, choose_word, probability_of_word
 class WordTables:
     """Queries, keys and values of every word and of every position, of the model as it is now.
 
-    A change of the model's weights afterwards is not seen. For V = 4,000 words and width 64 the
+    Later changes of the model's weights have no effect. For V = 4,000 words and width 64 the
     tables take 9 MB in float32.
 
     Args:
-        model: the model; `model.forward` is the judge of every number that comes out here.
+        model: the model; the tests compare every result with `model.forward`.
     """
 
     def __init__(self, model: AttentionLM) -> None:
@@ -38,12 +38,12 @@ class WordTables:
         with torch.no_grad():
             weights = model.attention.head_weights()
             words, places = model.token_embedding.weight, model.position_embedding.weight
-            self._last_rows = words + places[-1]  # (V, D): as the asking word
+            self._last_rows = words + places[-1]  # (V, D): as the last word
             scale = model.attention.config.scale
             self._queries = torch.einsum("VD,hDd->Vhd", self._last_rows, weights.w_q) * scale
             self._key_sizes = weights.w_k.shape[0], weights.w_k.shape[2]
             self._value_sizes = weights.w_v.shape[0], weights.w_v.shape[2]
-            # (D, H*d) and (D, H*v) side by side, so that one look-up gives keys and values
+            # (D, H*d) and (D, H*v) in one table, so that one look-up gives keys and values
             parts = (weights.w_k, weights.w_v)
             both = torch.cat([part.transpose(0, 1).flatten(1) for part in parts], dim=1)
             self._word_sources = words @ both  # (V, H*d + H*v)
@@ -51,15 +51,15 @@ class WordTables:
         self._joining = model.attention.out_proj.weight.detach().clone()
         hidden = model.hidden.bias, model.hidden.weight
         self._hidden = hidden[0].detach().clone(), hidden[1].detach().clone()
-        # Turned in memory, so that a single row passes it a third faster.
+        # Transposed in memory, which makes the product with a single row a third faster.
         turned = model.output.weight.detach().t().contiguous().t()
         self._output = model.output.bias.detach().clone(), turned
 
     def logits(self, ids: Sequence[int]) -> Float[Tensor, " V"]:
-        """What may follow, (V,).
+        """Logits of the next word, (V,).
 
         Args:
-            ids: the words so far, 1 to `context` of them, without padding.
+            ids: the words so far, from 1 to `context`, without padding.
 
         Raises:
             ShapeError: no word, or more than the model can see.
@@ -71,7 +71,7 @@ class WordTables:
         return torch.addmv(*self._output, hidden)
 
     def head_weights(self, ids: Sequence[int]) -> Float[Tensor, "H S"]:
-        """Where each head of the last word looks, (H, S); arguments and errors as in `logits`."""
+        """Attention weights of the last word, (H, S); arguments and errors as in `logits`."""
         attn_weights, _ = self._ask(ids)
         return attn_weights[:, 0].expand(self._num_heads, -1)
 
@@ -90,7 +90,7 @@ class WordTables:
 
 
 MAX_TOKENS = 100_000
-"""The longest story; a larger number is more likely a slip."""
+"""Largest allowed number of words; a larger one is probably a mistake."""
 Ending = Literal["end of story", "stop", "max tokens"]
 
 
@@ -104,7 +104,7 @@ class Joiner(Protocol):
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """What generation needs of `manyheads.data.tokens.WordTokenizer`."""
+    """The part of `manyheads.data.tokens.WordTokenizer` that generation needs."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -122,36 +122,36 @@ class Tokenizer(Protocol):
 
 @runtime_checkable
 class Predictor(Protocol):
-    """Something that knows what may follow some words."""
+    """Computes the logits of the next word."""
 
     def logits(self, ids: Sequence[int]) -> Float[Tensor, " V"]:
-        """One logit a word, (V,)."""
+        """One logit per word, (V,)."""
 
     def head_weights(self, ids: Sequence[int]) -> Float[Tensor, "H S"]:
-        """Where the heads of the last word look, (H, S)."""
+        """Attention weights of the last word, (H, S)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One word of a story, and what it was chosen from."""
+    """One generated word and how it was chosen."""
 
     word_id: int
     """Its id."""
     word: str
-    """The word as the vocabulary has it."""
+    """The word in the vocabulary."""
     piece: str
-    """The text that it adds, with a space before it where one belongs; "" for the end."""
+    """The text that it adds, with a space before it if needed; "" for the end."""
     probability: float
-    """What the model gave it among all words at temperature 1, a fraction from 0 to 1."""
+    """Probability among all words at temperature 1, 0 to 1."""
     context: tuple[int, ...]
-    """The ids that the model saw, without padding; the last one asked."""
+    """The ids that the model saw, without padding; the query is the last one."""
     ended_by: Ending | None
-    """Why the story ends with this word; None where it goes on."""
+    """Why the story ends with this word; None if it continues."""
     predictor: Predictor
-    """What the logits came from."""
+    """What computed the logits."""
 
     def head_weights(self) -> Float[Tensor, "H S"]:
-        """Where each head looked, (H, S), S words of `context`; worked out when asked for.
+        """Attention weights of each head, (H, S), S words of `context`; computed on each call.
 
         Raises:
             ConfigError: the model has no heads.
@@ -160,7 +160,7 @@ class Step:
 
 
 class ForwardPass:
-    """Any model's own forward pass, with nothing kept from word to word.
+    """Any model's own forward pass, without a cache.
 
     Args:
         model: called with ids (1, S) for logits (1, V).
@@ -172,13 +172,13 @@ class ForwardPass:
 
     @torch.no_grad()
     def logits(self, ids: Sequence[int]) -> Float[Tensor, " V"]:
-        """One logit a word, (V,)."""
+        """One logit per word, (V,)."""
         logits: Tensor = self._model(torch.tensor([ids], device=self._device))
         return logits[0]
 
     @torch.no_grad()
     def head_weights(self, ids: Sequence[int]) -> Float[Tensor, "H S"]:
-        """Where the heads of the last word look, (H, S).
+        """Attention weights of the last word, (H, S).
 
         Raises:
             ConfigError: the model has no heads.
@@ -195,7 +195,7 @@ class ForwardPass:
 
 
 def predictor_of(model: nn.Module) -> Predictor:
-    """The fastest way that gives this model's logits: tables for attention, else its forward."""
+    """The fastest predictor for this model: tables for attention models, else `forward`."""
     return WordTables(model) if isinstance(model, AttentionLM) else ForwardPass(model)
 
 
@@ -212,21 +212,21 @@ def generate(
 ) -> Iterator[Step]:
     """Continue a text word by word; the same arguments give the same words.
 
-    The model sees `[BOS]` and all words so far, the last `context` of them. Settings are checked
-    at once, not when the first word is asked for.
+    The model sees `[BOS]` and all words so far, the last `context` of them. Settings are checked by
+    the call, not at the first word.
 
     Args:
         model: an `AttentionLM` or a `FixedWindowMLP`.
         tokenizer: the one that the model was trained with.
-        prompt: how the text begins; "" for the beginning of a story.
-        max_tokens: the most words, 1 to 100,000; the end of the story counts as one.
+        prompt: beginning of the text; "" starts a new story.
+        max_tokens: maximum number of words, 1 to 100,000; the end of the story counts as one.
         temperature: as in `Sampling`.
         top_k: as in `Sampling`.
         seed: as in `Sampling`.
-        stop: end with the word that completes this text; upper and lower case are the same.
+        stop: stop after the word that completes this text; case is ignored.
 
     Raises:
-        ConfigError: a setting that no text can be generated with.
+        ConfigError: a setting is out of range.
     """
     config = getattr(model, "config", None)
     if not isinstance(config, ModelConfig):
@@ -250,10 +250,10 @@ class Story:
 
     Args:
         tokenizer: cuts text into words, and puts words together.
-        prompt: how it begins.
-        context: T, words that a prediction can see.
-        max_tokens: the most words that are added.
-        stop: the text that ends it, or None.
+        prompt: beginning of the text.
+        context: T, number of words that a prediction sees.
+        max_tokens: maximum number of words to add.
+        stop: stop after this text; None for no stop text.
 
     Raises:
         ConfigError: max_tokens or stop cannot be used.
@@ -278,10 +278,10 @@ class Story:
         self._stop = None if stop is None else stop.casefold()
 
     def steps(self, predictor: Predictor, sampling: Sampling) -> Iterator[Step]:
-        """Add words until the story ends, the stop text is there, or there are enough.
+        """Add words until the story ends, the stop text appears, or `max_tokens` is reached.
 
         Args:
-            predictor: says what may follow.
+            predictor: gives the logits of the next word.
             sampling: how a word is chosen.
         """
         words, ids = self._tokenizer.words, [BOS_ID, *self._tokenizer.encode(self._prompt)]
@@ -308,7 +308,7 @@ class Story:
                 return
 
     def _joiner(self) -> Joiner:
-        """What continues the prompt's text: inside or outside of quotation marks, say."""
+        """A joiner that continues the prompt, for example inside quotation marks."""
         joiner = self._tokenizer.joiner()
         for word in self._tokenizer.split(self._prompt):
             joiner.piece(word)
@@ -323,7 +323,7 @@ class Story:
 
 
 def unknown_words(tokenizer: Tokenizer, prompt: str) -> list[str]:
-    """The words of a prompt that the model has no row for, each once, in order.
+    """The words of a prompt that are not in the vocabulary, each once, in order.
 
     Args:
         tokenizer: the one that the model was trained with.

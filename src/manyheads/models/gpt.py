@@ -27,7 +27,7 @@ class FeedForward(nn.Module):
         width: D.
         hidden: units between the two maps.
         bias: whether both maps have one.
-        dropout: share of outputs dropped in training, a fraction from 0 to 1.
+        dropout: fraction of outputs dropped in training, 0 to 1.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.3; GELU as in Radford et al. 2019.
     """
@@ -51,7 +51,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Causal attention, then a feed-forward net; each reads a normalised stream and adds to it.
+    """Causal attention, then a feed-forward network, each with a norm and a residual.
 
     Args:
         width: D.
@@ -59,8 +59,8 @@ class Block(nn.Module):
         num_kv_heads: G, H unless given.
         hidden: units of the feed-forward net.
         bias: whether projections, maps and norms have one.
-        dropout: share of weights and of outputs dropped in training, a fraction from 0 to 1.
-        positions: turning of q and k, or None.
+        dropout: fraction of weights and outputs dropped in training, 0 to 1.
+        positions: rotary positions, or None.
         form: as in `MultiHeadAttention`.
 
     Source: pre-norm as in Radford et al. 2019, section 2.3, and Xiong et al. 2020,
@@ -102,11 +102,11 @@ class Block(nn.Module):
         key_padding_mask: Bool[Tensor, "B S"] | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B H T S"] | None, KVCache]:
-        """Add what attention and the feed-forward net say.
+        """Add the outputs of attention and of the feed-forward network.
 
         Args:
             x: the stream, (B, T, D).
-            kv_cache: keys and values of earlier positions; `KVCache()` where there are none.
+            kv_cache: keys and values of earlier positions; `KVCache()` if there are none.
             key_padding_mask: (B, S), True = padding, S counting cached keys too.
             need_weights: whether to return the weights.
 
@@ -157,7 +157,7 @@ class TinyGPT(nn.Module):
     Args:
         config: sizes and flags.
         form: which form of attention computes the output; `model.form = "loop"` switches it.
-        generator: where start values are drawn from; torch's global one unless given.
+        generator: draws the initial values; torch's global one unless given.
 
     Source: Radford et al. 2019, Language Models are Unsupervised Multitask Learners, section 2.3.
     """
@@ -196,13 +196,13 @@ class TinyGPT(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw start values: normal with deviation 0.02, biases 0, norms 1.
+        """Draw initial values: normal with standard deviation 0.02, biases 0, norms 1.
 
-        What adds to the stream, twice a block, is drawn smaller by sqrt(2 num_layers), so that the
-        stream's size does not grow with depth.
+        Output projections, two per block, are divided by sqrt(2 num_layers), so that the
+        residual stream does not grow with depth.
 
         Args:
-            generator: where they are drawn from; torch's global one unless given.
+            generator: draws the values; torch's global one unless given.
 
         Source: Radford et al. 2019, section 2.3; 0.02 as in Radford et al. 2018, section 4.1.
         """
@@ -218,11 +218,11 @@ class TinyGPT(nn.Module):
 
     @property
     def num_parameters(self) -> int:
-        """How many numbers the model learns; a tied embedding counts once."""
+        """Number of trained parameters; a tied embedding counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def new_caches(self) -> Caches:
-        """One empty cache a layer, to begin with."""
+        """One empty cache per layer."""
         return tuple(KVCache() for _ in self.blocks)
 
     def forward(
@@ -236,17 +236,17 @@ class TinyGPT(nn.Module):
         """Logits of the next token after every position.
 
         Positions are counted from the first token that is not padding, so that padding on either
-        side changes nothing. Logits after padding mean nothing.
+        side changes nothing. Logits at padding have no meaning.
 
         Args:
             tokens: ids, (B, T).
             key_padding_mask: (B, S), True = padding, S counting cached tokens too.
             need_weights: return every layer's weights too.
-            kv_caches: one cache a layer, `model.new_caches()` to begin with.
+            kv_caches: one cache per layer, `model.new_caches()` to begin with.
 
         Returns:
-            logits (B, T, V), then a tuple of weights (B, H, T, S), one a layer, if asked for, then
-            the longer caches if some were given.
+            logits (B, T, V), then a tuple of weights (B, H, T, S), one per layer, if asked for,
+            then the longer caches if some were given.
 
         Raises:
             ShapeError: tokens of another shape or dtype or outside the vocabulary, more positions

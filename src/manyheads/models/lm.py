@@ -12,7 +12,7 @@ from manyheads.models.config import PAD_ID, ModelConfig, Pattern
 
 
 class AttentionLM(nn.Module):
-    """Predict the next word from the row of the last one, after one attention block.
+    """Predict the next word from the last word, after one attention block.
 
     Rows are word plus position; heads without biases read them; the last row plus its message goes
     through a hidden ReLU layer to the vocabulary. Words are aligned to the right: the last one has
@@ -21,7 +21,7 @@ class AttentionLM(nn.Module):
     Args:
         num_heads: H.
         vocab_size: V.
-        context: T, words that a prediction can see.
+        context: T, number of words that a prediction sees.
         width: D.
         hidden: units of the hidden layer.
         head_dim: d, width / H unless given.
@@ -68,7 +68,7 @@ class AttentionLM(nn.Module):
         self.hidden = nn.Linear(width, hidden)
         self.output = nn.Linear(hidden, vocab_size)
         if pattern == "uniform":
-            with torch.no_grad():  # scores of zero: all words that are seen count alike
+            with torch.no_grad():  # scores of zero: equal weights for all visible words
                 self.query_rows.zero_()
 
     @property
@@ -160,7 +160,7 @@ class FixedWindowMLP(nn.Module):
     Args:
         vocab_size: V.
         context: T, length of the window.
-        width: D, width of a word's row.
+        width: D, width of a word's embedding.
         hidden: units of the hidden layer.
 
     Raises:

@@ -1,7 +1,7 @@
-"""From logits to the next word: the best one, or a seeded draw; docs/generate.md has the rule.
+"""From logits to the next word: the best one, or a seeded draw; see docs/generate.md.
 
-The page follows the same rule. So that it draws the same numbers, generated text uses PCG32, a
-small published random number generator; training uses `torch.Generator`.
+The page follows the same rule. Both use PCG32, a small published random number generator, so they
+draw the same numbers. Training uses `torch.Generator`.
 """
 
 import math
@@ -18,7 +18,7 @@ from manyheads.core.pcg32 import PCG32
 from manyheads.models.config import BOS_ID, PAD_ID, UNK_ID
 
 NEVER_CHOSEN = (PAD_ID, BOS_ID, UNK_ID)
-"""Words that are never generated; the end of a story can be, like any word."""
+"""Ids that are never generated; the end of a story can be generated."""
 DEFAULT_TOP_K = 40
 
 
@@ -27,17 +27,17 @@ class Sampling:
     """How the next word is chosen."""
 
     temperature: float = 0.8
-    """What logits are divided by; 0 takes the best word and draws nothing."""
+    """The logits are divided by it; 0 takes the best word and draws nothing."""
     top_k: int | None = None
-    """How many of the best words are drawn from; 40 unless given, or all where there are fewer."""
+    """Number of best words to draw from; 40 unless given, or all if there are fewer."""
     seed: int = 0
-    """Where PCG32 begins, from 0 to 2**64 - 1."""
+    """Random seed of PCG32, from 0 to 2**64 - 1."""
 
     def __post_init__(self) -> None:
         """Check the values.
 
         Raises:
-            ConfigError: a temperature, top_k or seed that no story can be drawn with.
+            ConfigError: a temperature, top_k or seed is out of range.
         """
         if not 0 <= self.temperature < math.inf:
             raise ConfigError(
@@ -49,7 +49,7 @@ class Sampling:
         PCG32(self.seed)
 
     def num_candidates(self, vocab_size: int) -> int:
-        """How many words are drawn from, when a vocabulary has `vocab_size` ids.
+        """Number of words to draw from, for a vocabulary of `vocab_size` ids.
 
         Raises:
             ConfigError: top_k asks for more than can be chosen.
@@ -73,9 +73,9 @@ def choose_word(
     `[PAD]`, `[BOS]` and `[UNK]` are never chosen, whatever their logits.
 
     Args:
-        logits: (V,), one a word.
+        logits: (V,), one per word.
         sampling: how to choose.
-        draws: where the number comes from.
+        draws: random number generator.
         vocab_size: ids from this one on are not words; V unless given.
 
     Returns:
@@ -93,7 +93,7 @@ def choose_word(
 
 
 def probability_of_word(logits: Float[Tensor, " V"], word_id: int) -> float:
-    """What the model gives a word: softmax over all V logits, at temperature 1, in float64."""
+    """Probability of a word: softmax over all V logits, at temperature 1, in float64."""
     scores = logits.detach().cpu().double().numpy()
     parts = np.exp(scores - scores.max())
     return float(parts[word_id] / parts.sum())

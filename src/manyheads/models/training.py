@@ -1,6 +1,6 @@
-"""A model ready for training: all its numbers in one flat row, all gradients in another.
+"""A model for training: all parameters in one flat tensor, all gradients in another.
 
-One row makes the optimiser, the gradient norm, a checkpoint and the exchange between processes one
+So the optimiser, the gradient norm, a checkpoint and the exchange between processes are one
 operation each.
 """
 
@@ -42,13 +42,13 @@ class Trainable:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> "Trainable":
-        """Build a model from a seed; models whose layers have equal shapes begin equal.
+        """Build a model from a seed; layers of equal shape get equal initial values.
 
         Args:
             config: kind and sizes.
-            seed: what start values are drawn from; torch's global generator is left as it was.
-            embedding_scale: factor of the embeddings' start values, which torch draws from N(0, 1).
-            output_bias: (V,), start value of the vocabulary bias; as torch draws it unless given.
+            seed: random seed of the initial values; torch's global generator does not change.
+            embedding_scale: factor of the initial embeddings, which torch draws from N(0, 1).
+            output_bias: (V,), initial value of the vocabulary bias; torch's default unless given.
             device: device of the parameters.
             dtype: float32 or float64.
 
@@ -69,7 +69,7 @@ class Trainable:
         return cls(config=config, model=model, flat=flat, grad=torch.zeros_like(flat))
 
     def parts(self, flat: Float[Tensor, " P"]) -> dict[str, Tensor]:
-        """A row like `flat` or `grad` (P,) as views, by the names of the model's parameters."""
+        """A tensor like `flat` or `grad` (P,) as views, by the names of the model's parameters."""
         names = [name for name, _ in self.model.named_parameters()]
         return dict(zip(names, _parts(flat, self.model), strict=True))
 
@@ -84,7 +84,7 @@ class Trainable:
         Args:
             tokens: (B, S), S = context + n - 1; padding is 0.
             targets: (B, n); 0 = none.
-            candidates: the words that are scored; all of them unless given.
+            candidates: the words to score; all unless given.
 
         Returns:
             the sum of the losses of all targets, in nats.

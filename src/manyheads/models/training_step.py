@@ -1,8 +1,8 @@
-"""One training step by hand: losses of a batch and their gradients.
+"""One training step with hand-written gradients: the losses of a batch and their gradients.
 
-Each function adds to the gradients it is given. One window serves a block of n neighbouring
-targets: target i reads ids i to i + T - 1, and positions are counted back from the last word, so a
-block gives exactly what n separate windows would give.
+Each function adds to the gradients it is given. One window has a block of n neighbouring targets.
+Target i reads ids i to i + T - 1, and positions are counted back from the last word. So a block
+gives the same losses as n separate windows.
 
 A step may score all frequent words and a sample of the rare ones. Subtracting the logarithm of each
 word's probability to be in the sample makes the gradients right on average. Validation and test
@@ -27,26 +27,26 @@ class Candidates:
     """The words that one step scores."""
 
     ids: Int64[Tensor, " C"]
-    """(C,), rising."""
+    """(C,), in increasing order."""
     log_chance: Float[Tensor, " C"]
-    """(C,), logarithm of each word's chance to be among them."""
+    """(C,), logarithm of the probability that the word is among them."""
     places: Int64[Tensor, " V"]
-    """(V,), where each word stands in `ids`; any number for words that are not there."""
+    """(V,), index of each word in `ids`; any number for words that are not in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateSampler:
-    """Draws candidates; the same step of the same seed always gets the same.
+    """Draws candidates; the same step and seed always give the same ones.
 
     Args:
         counts: (V,), how often each word is a target of the training split.
         head: the most frequent words that every step scores.
-        tail: chance of each other word to be drawn, beside the targets, a fraction from 0 to 1.
-        seed: what they are drawn from, 0 to 4095.
+        tail: probability that each other word is drawn, in addition to the targets, 0 to 1.
+        seed: random seed, 0 to 4095.
         device: where the candidates are used; they are drawn on the CPU.
 
     Raises:
-        ConfigError: a chance or a seed out of range, a negative head, or no counted word.
+        ConfigError: a probability or seed out of range, a negative head, or counts that are all 0.
     """
 
     counts: Float[Tensor, " V"]
@@ -92,7 +92,7 @@ class CandidateSampler:
         )
 
     def _chances(self, num_targets: int) -> Tensor:
-        """Each word's chance (V,) to be drawn, or to be one of so many targets."""
+        """Probability (V,) that each word is drawn, or is one of that many targets."""
         frequency = self.counts.double() / self.counts.sum()
         missed = (1 - frequency) ** num_targets * (1 - self.tail)
         missed[self._head_words] = 0.0
@@ -100,13 +100,13 @@ class CandidateSampler:
 
 
 class Workspace:
-    """Memory for large intermediates, used again in the next step: new pages take time."""
+    """Memory for large intermediates, reused in the next step: allocating new pages takes time."""
 
     def __init__(self) -> None:
         self._held: dict[str, Tensor] = {}
 
     def take(self, name: str, shape: Sequence[int], like: Tensor) -> Tensor:
-        """A tensor of this shape, with the dtype and device of `like`; its numbers are any."""
+        """An uninitialised tensor of this shape, with the dtype and device of `like`."""
         size = math.prod(shape)
         held = self._held.get(name)
         if held is None or held.numel() < size or held.dtype != like.dtype:
@@ -116,16 +116,16 @@ class Workspace:
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers:
-    """Parameters, their gradients, and memory to work in."""
+    """Parameters, their gradients, and working memory."""
 
     params: Mapping[str, Tensor]
-    """By the names of the model."""
+    """By parameter name."""
     grads: Mapping[str, Tensor]
     """Of the same names and shapes; steps add to them."""
     space: Workspace = field(default_factory=Workspace)
-    """Kept from step to step."""
+    """Reused from step to step."""
     candidates: Candidates | None = None
-    """The words that are scored; all of them unless given."""
+    """The words to score; all unless given."""
 
     def words(self, tokens: Int64[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         """The embedding rows (B, S, D) of ids (B, S)."""
@@ -140,7 +140,7 @@ class Numbers:
         self.grads["token_embedding.weight"].index_add_(0, tokens.flatten(), rows)
 
 
-_ROWS_AT_ONCE = 512  # logits of so many targets are held at a time
+_ROWS_AT_ONCE = 512  # logits of this many targets are in memory at a time
 
 
 def vocabulary_step(
@@ -190,7 +190,7 @@ def _scored(
         log_total = largest - wrong.amax(dim=1, keepdim=True).log()
         loss += ((log_total - chosen) * given[part]).sum()
         if not given.all():
-            wrong *= given[part]  # nothing comes back from where there is no target
+            wrong *= given[part]  # no gradient where there is no target
         wrong.scatter_add_(1, wanted, -given[part])
         torch.mm(wrong, weight, out=back[part])
         to_layer[0].addmm_(wrong.T, rows)
@@ -203,10 +203,10 @@ _BLOCKED = -1e30  # finite, so that a row without any key, which is no target, m
 
 @dataclass(frozen=True, kw_only=True)
 class Hidden:
-    """The layer before the vocabulary, and the gradient that comes back to it."""
+    """The layer before the vocabulary, and its gradient."""
 
     rows: Float[Tensor, "N R"]
-    """What enters the hidden layer, (N, R)."""
+    """Input of the hidden layer, (N, R)."""
     units: Float[Tensor, "N U"]
     """After ReLU, (N, U)."""
 
@@ -223,7 +223,7 @@ def hidden_back(numbers: Numbers, made: Hidden, back: Float[Tensor, "N U"]) -> F
 
     Args:
         numbers: with `hidden.weight` and `hidden.bias`.
-        made: what `hidden_units` gave.
+        made: result of `hidden_units`.
         back: gradient for the units (N, U); overwritten.
     """
     back.mul_(made.units > 0)
@@ -272,8 +272,8 @@ def attention_step(
 ) -> Float[Tensor, ""]:
     """Loss of the attention model, summed over targets, in nats; gradients are added.
 
-    W_K is folded into the asking rows and W_V is applied to the mixed rows, so neither keys nor
-    values of all rows are formed. Arguments as in `mlp_step`.
+    W_K is folded into the query rows and W_V is applied to the weighted rows, so keys and values
+    are never computed for all rows. Arguments as in `mlp_step`.
     """
     block = _AttentionBlock(config, numbers, tokens, targets.shape[1])
     made = hidden_units(numbers, block.forward())
@@ -283,12 +283,12 @@ def attention_step(
 
 
 class _AttentionBlock:
-    """One attention block with a residual, forwards and backwards, for n queries a window.
+    """One attention block with a residual, forward and backward, for n queries per window.
 
-    Of a window's S rows, query i uses the T from i on, in each case with the same T position rows.
-    With one query the position rows are added to the words once; with more, scores and messages
-    are split into what depends on the word, which is one product for all queries of a window, and
-    what depends on the place.
+    Query i uses the T rows from i on of the window's S rows, always with the same T position rows.
+    With one query, the position rows are added to the words once. With more, scores and messages
+    are split into a part of the word and a part of the position. The part of the word is one
+    product for all queries of a window.
     """
 
     def __init__(self, config: ModelConfig, numbers: Numbers, tokens: Tensor, n: int) -> None:
@@ -305,7 +305,7 @@ class _AttentionBlock:
         self.is_frozen = config.pattern == "uniform"
 
     def forward(self) -> Tensor:
-        """The updated rows of the asking words, (B*n, D)."""
+        """The updated rows of the query words, (B*n, D)."""
         B, T, n, H, D = self.B, self.T, self.n, self.H, self.D
         w_q, w_k, w_v = self.params["attention.in_proj_weight"].split(self.sizes)
         self.w_k, self.w_v = w_k.view(H, self.d, D), w_v.view(H, self.v, D)
@@ -328,7 +328,7 @@ class _AttentionBlock:
         return torch.addmm(self.asking, self.concat, self.params["attention.out_proj.weight"].T)
 
     def backward(self, back: Tensor) -> None:
-        """Add the gradients, given the one (B*n, D) for the updated rows."""
+        """Add the gradients, given the gradient (B*n, D) of the updated rows."""
         B, T, n, H, D = self.B, self.T, self.n, self.H, self.D
         w_q = self.params["attention.in_proj_weight"][: self.sizes[0]]
         g_q, g_k, g_v = self.grads["attention.in_proj_weight"].split(self.sizes)
@@ -394,7 +394,7 @@ class _AttentionBlock:
         return full.as_strided((self.B, self.n, H, self.T), strides)
 
     def _spread(self, name: str, band: Tensor) -> Tensor:
-        """The opposite of `_band`: (B, n, H, T) into (B, n*H, S), zero where nothing is seen."""
+        """The inverse of `_band`: (B, n, H, T) into (B, n*H, S), zero at keys that are not seen."""
         if self.n == 1:
             return band.view(self.B, self.H, self.S)
         full = self.numbers.space.take(name, (self.B, self.n * self.H, self.S), band).zero_()
