@@ -107,7 +107,7 @@ def test_a_failed_write_leaves_the_earlier_file(
 def test_a_device_or_pipe_is_never_replaced_by_a_file(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(CheckpointError, match=r"pipe\) cannot be written .*no plain file"):
+    with pytest.raises(CheckpointError, match=r"pipe\) cannot be written .*not a regular file"):
         write_model(pipe, made())
     assert pipe.is_fifo()
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]

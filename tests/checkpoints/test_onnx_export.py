@@ -181,7 +181,11 @@ def test_windows_that_are_compared_are_full_and_padded_on_the_left() -> None:
 @pytest.mark.parametrize(
     ("make", "options", "words"),
     [
-        (lambda: TinyGPT(GPTConfig(vocab_size=9)), {}, r"model \(TinyGPT\) is none of the studies"),
+        (
+            lambda: TinyGPT(GPTConfig(vocab_size=9)),
+            {},
+            r"model \(TinyGPT\) is not a model of the studies",
+        ),
         (
             lambda: small_model("mlp"),
             {"weights": True},
@@ -222,14 +226,14 @@ def test_a_file_that_is_no_onnx_file_is_named(content: bytes, tmp_path: Path) ->
     path.write_bytes(content)
     with pytest.raises(CheckpointError, match=r"model.onnx\) is not a readable ONNX file"):
         onnx_gap(small_model("mlp"), path)
-    with pytest.raises(CheckpointError, match=r"absent.onnx\) cannot be read: No such file"):
+    with pytest.raises(CheckpointError, match=r"absent.onnx\) cannot be read \(No such file"):
         onnx_gap(small_model("mlp"), tmp_path / "absent.onnx")
 
 
 def test_a_file_of_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     export_onnx(small_model("mlp"), path)
-    with pytest.raises(CheckpointError, match=r"model.onnx\) is not of this model"):
+    with pytest.raises(CheckpointError, match=r"model.onnx\) is not a file of this model"):
         onnx_gap(small_model("three heads"), path)
 
 

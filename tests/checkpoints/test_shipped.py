@@ -80,7 +80,7 @@ def test_a_model_without_a_tokenizer_is_refused_with_the_remedy(
     place.mkdir(parents=True)
     shutil.copy(study / "runs" / "mlp-seed11" / "best.safetensors", place)
     shutil.copy(study / "tokenizer.json", tmp_path / "a")  # three folders up is too far
-    with pytest.raises(CheckpointError, match="has no tokenizer.json beside it or up to two"):
+    with pytest.raises(CheckpointError, match="has no tokenizer.json in its folder or up to two"):
         load_shipped(str(place / "best.safetensors"))
 
 
@@ -90,7 +90,7 @@ def test_an_unknown_name_lists_the_known_ones(shipped_folder: Path, tmp_path: Pa
         match=r"model \(five-heads\) is not known: use four-heads, mlp, one-head, or the path of",
     ):
         load_shipped("five-heads", shipped_folder)
-    with pytest.raises(CheckpointError, match="none comes with this installation: use the path"):
+    with pytest.raises(CheckpointError, match="this installation has no models: use the path"):
         load_shipped("four-heads", tmp_path)
 
 

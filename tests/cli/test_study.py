@@ -148,12 +148,12 @@ def test_wrong_use_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) ->
     assert not Path("s").exists()
     main(["study", "run", "tiny.toml", "--out", "s"])
     capsys.readouterr()
-    assert "holds a study already: give --resume" in refusal(
+    assert "already contains a study: give --resume" in refusal(
         capsys, "run", "tiny.toml", "--out", "s"
     )
     Path("file").write_text("")
     assert "'file' is a file" in refusal(capsys, "run", "tiny.toml", "--out", "file")
-    assert "cannot be made (Not a directory)" in refusal(
+    assert "cannot be created (Not a directory)" in refusal(
         capsys, "run", "tiny.toml", "--out", "file/s"
     )
 

@@ -143,7 +143,11 @@ def test_other_files_are_refused_by_name(tmp_path: Path) -> None:
         (tensors, None, "does not hold a trace"),
         (tensors, kind | {"kind": "x"}, "does not hold a trace"),
         (tensors, kind | {"form": "x"}, r"form \('x'\) is not known"),
-        ({n: t for n, t in tensors.items() if n != "q"}, kind, r"lacks q: a trace holds x, q"),
+        (
+            {n: t for n, t in tensors.items() if n != "q"},
+            kind,
+            r"has no tensor q: give what AttentionTrace.save wrote",
+        ),
         (
             tensors | {"q": tensors["q"].int()},
             kind,

@@ -79,7 +79,7 @@ def test_unknown_words_get_the_unknown_id_and_are_kept_by_split() -> None:
 
 
 def test_half_a_character_is_refused() -> None:
-    with pytest.raises(DataError, match=r"text \('\\udcff x'\) must hold whole characters"):
+    with pytest.raises(DataError, match=r"text \('\\udcff x'\) must not have half of a character"):
         tokenizer_of("x").encode("\udcff x")
 
 

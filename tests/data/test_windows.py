@@ -254,9 +254,11 @@ def test_nothing_of_a_sealed_split_holds_its_words() -> None:
 
 
 def test_too_few_stories_are_refused() -> None:
-    with pytest.raises(DataError, match=r"stories \(1\) leave \w+ empty"):
+    with pytest.raises(DataError, match=r"stories \(1\) leave the \w+ split empty"):
         build_corpus(["Tom ran."])
-    with pytest.raises(DataError, match=r"min_count \(9999\) leaves no word of the stories: lower"):
+    with pytest.raises(
+        DataError, match=r"min_count \(9999\) leaves no word of the stories: use a lower"
+    ):
         build_corpus(generate_stories(60), min_count=9999)
-    with pytest.raises(DataError, match=r"stories \(0\) leave train empty"):
+    with pytest.raises(DataError, match=r"stories \(0\) leave the train split empty"):
         build_corpus([" ", ""])

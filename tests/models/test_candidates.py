@@ -103,7 +103,7 @@ def test_chances_are_how_often_words_are_candidates() -> None:
         ({"tail": 1.5}, r"tail \(1.5\) must be from 0 to 1"),
         ({"tail": -0.1}, r"tail \(-0.1\) must be from 0 to 1"),
         ({"head": -1}, r"head \(-1\) must not be negative"),
-        ({"counts": torch.zeros(V)}, r"counts \(all 0\) must count some word"),
+        ({"counts": torch.zeros(V)}, r"counts \(all 0\) must not be all 0"),
     ],
 )
 def test_settings_that_cannot_be_drawn_from_are_refused(

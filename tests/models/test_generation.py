@@ -255,9 +255,9 @@ def test_attention_is_asked_through_tables_and_others_through_their_forward() ->
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"max_tokens": 0}, r"max_tokens \(0\) must be between 1 and 100,000"),
+        ({"max_tokens": 0}, r"max_tokens \(0\) must be from 1 to 100,000"),
         ({"max_tokens": 10**6}, r"max_tokens \(1000000\)"),
-        ({"stop": " "}, r"stop \(' '\) must hold some text"),
+        ({"stop": " "}, r"stop \(' '\) must not be empty"),
         ({"temperature": -1.0}, r"temperature \(-1.0\)"),
         ({"top_k": 1000}, r"top_k \(1000\) must be at most"),
         ({"seed": 2**64}, r"seed \(18446744073709551616\)"),

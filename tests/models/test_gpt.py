@@ -270,7 +270,7 @@ def test_a_cache_that_is_full_or_of_another_depth_is_refused() -> None:
     _, caches = model(ids(14, 1, CONTEXT), kv_caches=model.new_caches())
     with pytest.raises(ShapeError, match=r"11 cached and 1 new\) must not exceed context \(11\)"):
         model(ids(15, 1, 1), kv_caches=caches)
-    with pytest.raises(ShapeError, match=r"kv_caches \(2 of them\) must be one a layer, 3"):
+    with pytest.raises(ShapeError, match=r"kv_caches \(2 of them\) must be one per layer, 3"):
         model(ids(15, 1, 1), kv_caches=model.new_caches()[:2])
 
 

@@ -58,8 +58,8 @@ def test_results_of_another_study_are_not_shown_as_this_one_s(
     shutil.copytree(straight, folder)
     found = json.loads((folder / "results.json").read_text())
     for change, says in (
-        ({"plan_sha256": "0" * 64}, "is of other plan"),
-        ({"data_sha256": "0" * 64}, "is of other data"),
+        ({"plan_sha256": "0" * 64}, "does not fit the study's plan"),
+        ({"data_sha256": "0" * 64}, "does not fit the study's data"),
         ({"plan": []}, "cannot be shown"),
         ({"runs": [{}]}, "cannot be shown"),
         ({"environment": {"x": math.nan}}, "NaN is not a JSON number"),

@@ -61,7 +61,7 @@ def test_json_is_the_document() -> None:
 
 
 def test_results_that_are_not_there_or_not_results_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="holds no results: finish the study with --resume"):
+    with pytest.raises(StudyError, match="has no results: finish the study with --resume"):
         read_results(tmp_path)
     (tmp_path / "results.json").write_text('{"plan": {}}')
     with pytest.raises(StudyError, match="lacks plan_sha256, data_sha256, environment, runs, aggr"):

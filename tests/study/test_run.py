@@ -138,11 +138,13 @@ def test_a_finished_study_is_read_and_not_run_again(straight: Path) -> None:
 
 def test_a_folder_in_use_is_refused_without_resume(straight: Path, tmp_path: Path) -> None:
     before = everything(straight)
-    with pytest.raises(StudyError, match="holds a study already: give --resume to go on"):
+    with pytest.raises(StudyError, match="already contains a study: give --resume to continue it"):
         run_study(tiny(), out=straight)
     assert everything(straight) == before
     (tmp_path / "letter.txt").write_text("keep me")
-    with pytest.raises(StudyError, match="holds other files: give a folder that is empty or new"):
+    with pytest.raises(
+        StudyError, match="contains other files: give a folder that is empty or new"
+    ):
         run_study(tiny(), out=tmp_path)
     assert sorted(everything(tmp_path)) == ["letter.txt"]
 
@@ -168,7 +170,7 @@ def test_other_data_are_refused_and_nothing_is_touched(tmp_path: Path) -> None:
     run_study(tiny(*ONE_RUN), out=folder, data=stories)
     before = everything(folder)
     stories.write_text("\n".join(json.dumps({"text": text}) for text in texts[:-1]))
-    with pytest.raises(StudyError, match=r"data \(\w{12}\) are not the ones that .* was begun"):
+    with pytest.raises(StudyError, match=r"data \(\w{12}\) are not those that .* was started"):
         run_study(tiny(*ONE_RUN), out=folder, data=stories, resume=True)
     assert everything(folder) == before
     assert json.loads(before["study.json"])["data"]["source"] == "file stories.jsonl"
@@ -263,7 +265,7 @@ def test_a_run_that_another_process_holds_is_left_to_it(
     with lock(folder / "runs" / "mlp-seed3"):
         assert run_study(tiny(), out=folder, resume=True, report=told.append) is None
     notes = [event.says for event in told if event.kind == "note"]
-    assert notes[0].endswith(f"is in use by process {os.getpid()}: wait until it has ended")
+    assert notes[0].endswith(f"is in use by process {os.getpid()}: wait until it ends")
     assert notes[1] == "not done yet: mlp-seed3"
 
 

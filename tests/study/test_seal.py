@@ -84,7 +84,9 @@ def test_weights_that_were_changed_after_the_choice_open_nothing(
 def test_choices_of_a_study_on_other_stories_open_nothing(trained: Folder) -> None:
     choices = freeze_choices(trained)
     others = corpus_for(tiny(("seed = 4", "seed = 6")))
-    with pytest.raises(StudyError, match=r"choices\.json\) are of other data \(\w{12}, expected"):
+    with pytest.raises(
+        StudyError, match=r"choices\.json\) belong to other data \(\w{12}, expected"
+    ):
         others.test.open(choices)
 
 
@@ -95,7 +97,7 @@ def test_choices_of_a_study_on_other_stories_open_nothing(trained: Folder) -> No
         ({"model": "two-heads"}, r"has another model \(two-heads, expected mlp\)"),
         ({"validation_loss": "low"}, "validation_loss must be a number"),
         ({"learning_rate": None}, "learning_rate must be a number"),
-        ({"sha256": []}, "must hold the weights' sha256"),
+        ({"sha256": []}, "must have the weights' sha256"),
     ],
     ids=["seed", "model", "loss", "rate", "hash"],
 )

@@ -100,7 +100,7 @@ def test_bootstrap_of_three_seeds_stays_within_their_range_and_says_so() -> None
     assert -3.0 <= low < found["mean"] < high <= -1.0
     assert (found["method"], found["resamples"]) == ("BCa", 9999)
     assert "75 % of repetitions" in found["note"]
-    assert "All 3 differences have one sign" in found["note"]
+    assert "All 3 differences have the same sign" in found["note"]
     assert "25 % of repetitions" in found["note"]
 
 
@@ -230,7 +230,7 @@ def test_a_zero_difference_has_no_sign() -> None:
         found = paired_differences(many_seeds(differences), [("a", "b")], resamples=50)
         return str(found[0]["note"])
 
-    assert "All 3 differences have one sign" in note(0.5, 1.0, 2.0)
+    assert "All 3 differences have the same sign" in note(0.5, 1.0, 2.0)
     assert "disagree about the sign: 0 of 3" in note(0.0, 1.0, 2.0)
     assert "disagree about the sign: 1 of 3" in note(-1.0, 1.0, 2.0)
-    assert "All 3 differences have one sign" in note(-0.5, -1.0, -2.0)
+    assert "All 3 differences have the same sign" in note(-0.5, -1.0, -2.0)

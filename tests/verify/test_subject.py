@@ -129,7 +129,7 @@ VIOLATIONS: tuple[tuple[tuple[str, ...], Any, str], ...] = (
     (("params",), "q", r"params \('q'\) must be an object"),
     (("params", "layout"), "heap", r"params.layout \('heap'\) is not known: use one of separate"),
     (("params", "q"), 1, r"params.q \(1\) must be the path"),
-    (("params", "order"), "qqk", r"params.order \('qqk'\) must hold"),
+    (("params", "order"), "qqk", r"params.order \('qqk'\) must have"),
     (("params", "biases"), [1], r"params.biases \(\[1\]\) must be an object"),
     (("params", "biases"), {"q": 1}, r"params.biases.q \(1\) must be text"),
 )  # fmt: skip

@@ -24,7 +24,7 @@ from manyheads.models import build_model
 from manyheads.models.config import EOS_ID, ModelConfig
 from manyheads.models.generation import generate
 from manyheads.models.lm import AttentionLM
-from manyheads.web.models import SHIPPED, model_files, script_twins
+from manyheads.web.models import SHIPPED, model_files, model_scripts
 from tests.web.tokenizer_fixtures import tokenizer_cases
 from tools.page.models import page_index
 
@@ -244,7 +244,7 @@ def expected_of(shipped: Path) -> dict[str, Any]:
 def write_set(out: Path, shipped: Path) -> None:
     """Write the files that the page loads of a shipped folder, and what is expected of them."""
     files = model_files(shipped)
-    for path, data in {**files, **script_twins(files)}.items():
+    for path, data in {**files, **model_scripts(files)}.items():
         (out / path).parent.mkdir(parents=True, exist_ok=True)
         (out / path).write_bytes(data)
     (out / "index.json").write_text(json.dumps(page_index(shipped)), encoding="utf-8")

@@ -17,7 +17,7 @@ from manyheads.checkpoints.shipping import ship
 from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.data.tokens import WordTokenizer
 from manyheads.web import models
-from manyheads.web.models import model_files, script_twins
+from manyheads.web.models import model_files, model_scripts
 from tests.checkpoints.small_study import SEED, small_batches, small_corpus, write_study
 from tools.page.models import RUNTIME_FILES, page_index, write_onnx_files
 
@@ -74,10 +74,10 @@ def test_the_page_is_given_the_shipped_bytes_and_the_words_by_id(kept: Path) -> 
 def test_scripts_hand_over_the_same_bytes(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "_PIECE", 999)  # so that small files have several pieces
     files = model_files(kept)
-    twins = script_twins(files)
-    assert set(twins) == {path.rsplit(".", 1)[0] + ".js" for path in files}
+    scripts = model_scripts(files)
+    assert set(scripts) == {path.rsplit(".", 1)[0] + ".js" for path in files}
     for path, data in files.items():
-        text = twins[path.rsplit(".", 1)[0] + ".js"].decode("ascii")
+        text = scripts[path.rsplit(".", 1)[0] + ".js"].decode("ascii")
         found = re.fullmatch(r"manyheadsFile\((.*)\);\n", text)
         assert found
         name, *pieces = json.loads(f"[{found.group(1)}]")
@@ -154,8 +154,8 @@ def test_a_tokeniser_that_leaves_out_ids_is_refused(shipped: Path) -> None:
 
 def test_serving_models_loads_no_torch(kept: Path) -> None:
     code = (
-        "import sys, pathlib; from manyheads.web.models import model_files, script_twins; "
-        f"script_twins(model_files(pathlib.Path({str(kept)!r}))); "
+        "import sys, pathlib; from manyheads.web.models import model_files, model_scripts; "
+        f"model_scripts(model_files(pathlib.Path({str(kept)!r}))); "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

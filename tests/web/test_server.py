@@ -246,7 +246,7 @@ def test_a_port_that_is_taken_is_named_with_the_way_out() -> None:
 
 @pytest.mark.parametrize("port", [-1, 65536])
 def test_a_port_that_does_not_exist_is_refused(port: int) -> None:
-    with pytest.raises(ConfigError, match=rf"port \({port}\) must be 0 to 65535: .*--port"):
+    with pytest.raises(ConfigError, match=rf"port \({port}\) must be from 0 to 65535: .*--port"):
         open_socket(port)
 
 

@@ -162,7 +162,7 @@ def read_whole(path: Path, limit: int) -> bytes:
         if path.is_dir():
             raise CheckpointError(f"file ({path}) is a folder: give a file in it")
         if path.exists() and not path.is_file():
-            raise CheckpointError(f"file ({path}) is not a regular file: give one")
+            raise CheckpointError(f"file ({path}) is not a regular file: give a model file")
         with path.open("rb") as stream:
             data = stream.read(limit + 1)
     except (OSError, ValueError) as error:
@@ -170,7 +170,7 @@ def read_whole(path: Path, limit: int) -> bytes:
             raise
         reason = getattr(error, "strerror", None) or str(error)
         raise CheckpointError(
-            f"file ({path}) cannot be read ({reason}): check its name and folder"
+            f"file ({path}) cannot be read ({reason}): check the path and its permissions"
         ) from error
     if len(data) > limit:
         raise CheckpointError(f"file ({path}) has more than {limit:,} bytes: give a model file")

@@ -289,11 +289,11 @@ def random_windows(model: Model, count: int, generator: torch.Generator) -> Tens
 def _checked_model(model: nn.Module, weights: bool) -> Model:
     if not isinstance(model, AttentionLM | FixedWindowMLP):
         raise ConfigError(
-            f"model ({type(model).__name__}) is none of the studies' models: "
+            f"model ({type(model).__name__}) is not a model of the studies: "
             "give an AttentionLM or a FixedWindowMLP"
         )
     if weights and isinstance(model, FixedWindowMLP):
-        raise ConfigError("weights (True) need a model with heads: leave them out for the MLP")
+        raise ConfigError("weights (True) need a model with heads: leave weights out for the MLP")
     broken = [name for name, p in model.named_parameters() if not torch.isfinite(p).all()]
     if broken:
         raise CheckpointError(
@@ -321,10 +321,14 @@ def _runner(path: Path) -> Callable[[Mapping[str, Tensor]], dict[str, Tensor]]:
         content = path.read_bytes()
         session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except OSError as error:
-        raise CheckpointError(f"path ({path}) cannot be read: {error.strerror or error}") from error
+        raise CheckpointError(
+            f"path ({path}) cannot be read ({error.strerror or error}): check the path"
+        ) from error
     except Exception as error:  # onnxruntime's errors have no common class
         reason = str(error).splitlines()[0]
-        raise CheckpointError(f"path ({path}) is not a readable ONNX file: {reason}") from error
+        raise CheckpointError(
+            f"path ({path}) is not a readable ONNX file ({reason}): export it again"
+        ) from error
     names = [output.name for output in session.get_outputs()]
 
     def run(feeds: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -332,7 +336,9 @@ def _runner(path: Path) -> Callable[[Mapping[str, Tensor]], dict[str, Tensor]]:
             found = session.run(names, {name: feed.numpy() for name, feed in feeds.items()})
         except Exception as error:  # as above
             reason = str(error).splitlines()[0]
-            raise CheckpointError(f"path ({path}) is not of this model: {reason}") from error
+            raise CheckpointError(
+                f"path ({path}) is not a file of this model ({reason}): export it again"
+            ) from error
         return {name: torch.from_numpy(x) for name, x in zip(names, found, strict=True)}
 
     return run

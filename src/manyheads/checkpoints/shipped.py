@@ -68,7 +68,7 @@ def load_shipped(name: str, folder: Path | None = None) -> Shipped:
         return _named(name, folder)
     if name.lower().endswith(_ENDING) or Path(name).is_file():
         return _at(Path(name))
-    choices = f"use {', '.join(known)}" if known else "none comes with this installation: use"
+    choices = f"use {', '.join(known)}" if known else "this installation has no models: use"
     joint = ", or" if known else ""
     raise CheckpointError(
         f"model ({name}) is not known: {choices}{joint} the path of a {_ENDING} file"
@@ -97,14 +97,14 @@ def _at(path: Path) -> Shipped:
     place = next((place for place in places if place.is_file()), None)
     if place is None:
         raise CheckpointError(
-            f"model ({path}) has no {TOKENIZER} beside it or up to two folders above: put the one "
-            "that it was trained with there"
+            f"model ({path}) has no {TOKENIZER} in its folder or up to two folders above: copy the "
+            "one that it was trained with there"
         )
     text = _tokenizer(place)
     expected = found.facts.get("tokenizer_sha256")
     if expected is not None and tokenizer_sha256(text) != expected:
         raise CheckpointError(
-            f"file ({place}) is not the tokenizer that {path.name} was trained with: put that one "
+            f"file ({place}) is not the tokenizer that {path.name} was trained with: copy that one "
             "there"
         )
     sizes = {"sha256": found.sha256, "size": found.size}

@@ -24,7 +24,7 @@ def write_whole(path: Path, data: bytes) -> None:
         OSError: the file system refuses, or the path is a folder, a device or a pipe.
     """
     if path.exists() and not path.is_file():  # a rename would put a file where a device was
-        raise OSError(errno.EINVAL, "what lies there is no plain file", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as stream:

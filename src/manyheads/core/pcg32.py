@@ -51,4 +51,6 @@ class PCG32:
 
 def _check(name: str, value: int, bits: int) -> None:
     if isinstance(value, bool) or not 0 <= value < 1 << bits:
-        raise ConfigError(f"{name} ({value}) must be between 0 and 2**{bits} - 1: use another")
+        raise ConfigError(
+            f"{name} ({value}) must be between 0 and 2**{bits} - 1: use a number in this range"
+        )

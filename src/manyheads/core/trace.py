@@ -233,7 +233,9 @@ def _build(found: tuple[str, dict[str, Tensor]]) -> AttentionTrace:
     try:
         return AttentionTrace(form=form, b_o=tensors.pop("b_o", None), **tensors)
     except ManyHeadsError as error:
-        raise TraceError(f"the numbers of this trace contradict each other: {error}") from error
+        raise TraceError(
+            f"trace ({error}) has numbers that contradict each other: save it again"
+        ) from error
 
 
 def _check_sum(trace: AttentionTrace) -> None:

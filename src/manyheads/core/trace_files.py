@@ -96,7 +96,9 @@ def _tensor(name: str, value: object, dtype_name: object) -> Tensor:
     try:
         return torch.tensor(numbers, dtype=torch.float64).to(dtype)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise TraceError(f"{name} is missing or not an array of numbers: {error}") from error
+        raise TraceError(
+            f"{name} ({error}) is missing or not an array of numbers: save the trace again"
+        ) from error
 
 
 def save_tensors(form: str, tensors: Mapping[str, Tensor], path: Path) -> None:
@@ -147,5 +149,7 @@ def load_tensors(path: Path, fields: Sequence[str]) -> Found:
         )
     for name in fields:
         if name not in tensors and name != "b_o":
-            raise TraceError(f"path ({path}) lacks {name}: a trace holds {', '.join(fields)}")
+            raise TraceError(
+                f"path ({path}) has no tensor {name}: give what AttentionTrace.save wrote"
+            )
     return str(metadata.get("form")), tensors

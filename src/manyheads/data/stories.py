@@ -232,7 +232,7 @@ def tell_story(index: int, *, seed: int = 0) -> Story:
         DataError: index is negative.
     """
     if index < 0:
-        raise DataError(f"index ({index}) must not be negative: stories are counted from 0")
+        raise DataError(f"index ({index}) must not be negative: use 0 or more")
     return _told(_choices(index, seed))
 
 
@@ -247,7 +247,7 @@ def generate_stories(count: int, *, seed: int = 0) -> list[str]:
         DataError: count is negative.
     """
     if count < 0:
-        raise DataError(f"count ({count}) must not be negative: ask for 0 stories or more")
+        raise DataError(f"count ({count}) must not be negative: use 0 or more")
     return [_text(_choices(index, seed))[0] for index in range(count)]
 
 

@@ -56,14 +56,14 @@ def read_stories(path: Path | str, *, limit: int | None = None) -> list[str]:
     }
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise DataError(f"data ({path}) must be a file named {_FORMATS}: convert or rename it")
+        raise DataError(f"data ({path}) must have the ending {_FORMATS}: convert or rename it")
     try:
         stripped = (story.strip() for story in reader(path))
         stories = list(islice((story for story in stripped if story), limit))
     except OSError as error:
-        raise DataError(f"data ({path}) cannot be read: {error.strerror or error}") from error
+        raise _unreadable(path, error) from error
     if not stories:
-        raise DataError(f"data ({path}) must hold at least one story: it has none")
+        raise DataError(f"data ({path}) has no story: give a file with at least one")
     return stories
 
 
@@ -78,18 +78,23 @@ def file_sha256(path: Path | str) -> str:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise DataError(f"data ({path}) cannot be read: {error.strerror or error}") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path | str, error: OSError) -> DataError:
+    reason = error.strerror or error
+    return DataError(f"data ({path}) cannot be read ({reason}): check the path and its permissions")
 
 
 def _require_file(path: Path) -> None:
     try:
         is_file, is_there = path.is_file(), path.exists()
     except OSError as error:
-        raise DataError(f"data ({path}) cannot be read: {error.strerror}") from error
+        raise _unreadable(path, error) from error
     if not is_there:
-        raise DataError(f"data ({path}) must be a file that is there: check the name")
+        raise DataError(f"data ({path}) does not exist: check the path")
     if not is_file:
-        raise DataError(f"data ({path}) must be an ordinary file, and no folder: name one file")
+        raise DataError(f"data ({path}) must be a regular file, not a folder: give a file")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -97,19 +102,17 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if number == 1:
-                line = line.removeprefix(
-                    b"\xef\xbb\xbf"
-                )  # a byte-order mark, which some editors write
+                line = line.removeprefix(b"\xef\xbb\xbf")  # the byte-order mark of some editors
             if b"\0" in line:
                 raise DataError(
-                    f"data ({path}) must be text in UTF-8, and line {number} holds a zero byte: "
+                    f"data ({path}) must be text in UTF-8, but line {number} has a zero byte: "
                     "give a text file, saved as UTF-8"
                 )
             try:
                 yield number, line.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise DataError(
-                    f"data ({path}) must be text in UTF-8, and line {number} is not "
+                    f"data ({path}) must be text in UTF-8, but line {number} is not "
                     f"(byte {error.object[error.start]:#04x}): save it as UTF-8"
                 ) from error
 
@@ -144,7 +147,7 @@ def _json_of(path: Path, number: int, line: str) -> Any:  # noqa: ANN401 - free 
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(
-            f"data ({path}) must have one JSON object a line, and line {number} is none "
+            f"data ({path}) must have one JSON object per line, but line {number} is not JSON "
             f"({str(error).split(': line')[0]}): fix or remove that line"
         ) from error
 
@@ -153,12 +156,12 @@ def _story_of(path: Path, number: int, row: Any) -> str:  # noqa: ANN401 - free 
     story = row.get(_FIELD) if isinstance(row, dict) else None
     if not isinstance(story, str):
         raise DataError(
-            f'data ({path}) must have a text under "{_FIELD}" in each line, and line {number} has '
+            f'data ({path}) must have a text under "{_FIELD}" in each line, but line {number} has '
             'none: write {"text": "..."}'
         )
     if any("\ud800" <= character <= "\udfff" for character in story):
         raise DataError(
-            f"data ({path}) must hold whole characters, and line {number} holds half of one "
+            f"data ({path}) must not have half of a character, but line {number} has one "
             "(a lone surrogate): fix or remove that line"
         )
     return story
@@ -178,14 +181,14 @@ def _parquet_stories(path: Path) -> Iterator[str]:
                     number += 1
                     if story is None:
                         raise DataError(
-                            f"data ({path}) must have a text in each row, and row {number} has "
+                            f"data ({path}) must have a text in each row, but row {number} has "
                             "none: remove that row"
                         )
                     yield story
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"data ({path}) is not a complete Parquet file ({str(error).splitlines()[0]}): "
-            "fetch it again"
+            "download or write it again"
         ) from error
 
 
@@ -193,7 +196,7 @@ def _require_text_column(path: Path, schema: Any) -> None:  # noqa: ANN401 - unt
     names = schema.names
     if _FIELD not in names or not str(schema.field(_FIELD).type).startswith(_STRING_TYPES):
         raise DataError(
-            f'data ({path}) must have a column "{_FIELD}" of texts, and has '
+            f'data ({path}) must have a column "{_FIELD}" of texts, but has '
             f"{', '.join(names) or 'no column'}: rename the column of stories"
         )
 

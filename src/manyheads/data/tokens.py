@@ -43,8 +43,8 @@ class WordTokenizer:
         self._tokenizer = tokenizer
         if tokenizer.normalizer is None or tokenizer.pre_tokenizer is None:
             raise DataError(
-                "tokenizer (without normalizer or pre_tokenizer) must say how text is cut: use one "
-                "that `WordTokenizer.save` wrote"
+                "tokenizer (without normalizer or pre_tokenizer) must define how text is split: "
+                "use one that `WordTokenizer.save` wrote"
             )
         if self.words[: len(SPECIAL_WORDS)] != SPECIAL_WORDS:
             raise DataError(
@@ -67,7 +67,7 @@ class WordTokenizer:
             DataError: vocab_size is too small for a word.
         """
         if vocab_size <= len(SPECIAL_WORDS):
-            raise DataError(f"vocab_size ({vocab_size}) must be at least 5: four ids are special")
+            raise DataError(f"vocab_size ({vocab_size}) must be at least 5: use 5 or more")
         from tokenizers import Tokenizer, models, trainers
 
         tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL_WORDS[UNK_ID]))
@@ -107,7 +107,9 @@ class WordTokenizer:
         try:
             return cls.from_json(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"tokenizer ({path}) cannot be read: {error}") from error
+            raise DataError(
+                f"tokenizer ({path}) cannot be read ({error}): check the path"
+            ) from error
 
     def to_json(self) -> str:
         """The tokeniser as JSON of the `tokenizers` library, one text for equal tokenisers."""
@@ -149,7 +151,7 @@ class WordTokenizer:
             plain = normalizer.normalize_str(text)
         except UnicodeEncodeError as error:
             raise DataError(
-                f"text ({text[:40]!r}) must hold whole characters: give it in UTF-8"
+                f"text ({text[:40]!r}) must not have half of a character: give valid UTF-8"
             ) from error
         return [word for word, _ in cutter.pre_tokenize_str(plain)]
 

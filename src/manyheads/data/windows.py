@@ -168,10 +168,12 @@ def build_corpus(
         texts[split_of_story(story)].append(story)
     for name, members in texts.items():
         if not members:
-            raise DataError(f"stories ({len(distinct)}) leave {name} empty: give some more")
+            raise DataError(
+                f"stories ({len(distinct)}) leave the {name} split empty: give more stories"
+            )
     tokenizer = WordTokenizer.train(texts["train"], vocab_size=vocab_size, min_count=min_count)
     if tokenizer.vocab_size <= UNK_ID + 1:
-        raise DataError(f"min_count ({min_count}) leaves no word of the stories: lower it")
+        raise DataError(f"min_count ({min_count}) leaves no word of the stories: use a lower value")
     ids = {name: [tokenizer.encode(story) for story in texts[name]] for name in _SPLIT_NAMES}
     splits = {name: Split(name, ids[name], context=context) for name in _SPLIT_NAMES}
     digest = hashlib.sha256("\x1e".join(distinct).encode()).hexdigest()
@@ -214,7 +216,7 @@ class TrainingOrder:
                 f"which is from 1 to {MAX_TARGETS_PER_WINDOW}: change one of them"
             )
         if not 0 <= seed < 1 << 12:  # with 20 bits of the epoch, the 32 bits of a generator
-            raise DataError(f"seed ({seed}) must be from 0 to 4095: use another number")
+            raise DataError(f"seed ({seed}) must be from 0 to 4095: use a number in this range")
         self._split, self._n, self._seed = split, n, seed
         self.num_windows = batch_targets // n
         self._epochs: dict[int, Tensor] = {}

@@ -94,7 +94,7 @@ def mean_loss(
             total += float(F.cross_entropy(logits.float(), wanted, reduction="sum"))
     mean = total / len(targets)
     if not abs(mean) < float("inf"):
-        raise StudyError(f"loss ({mean}) must be finite: the model's weights are damaged")
+        raise StudyError(f"loss ({mean}) must be finite: use another checkpoint")
     return mean
 
 
@@ -144,8 +144,8 @@ def remove_greedily(
     """
     if not 0 < num_choosing < len(tokens):
         raise ShapeError(
-            f"num_choosing ({num_choosing}) must be from 1 to {len(tokens) - 1}: some of the "
-            f"{len(tokens)} windows choose, the others measure"
+            f"num_choosing ({num_choosing}) must be from 1 to {len(tokens) - 1}, so that some of "
+            f"the {len(tokens)} windows are left to measure on: use a number in this range"
         )
     H = num_heads_of(model, tokens)
 
@@ -189,7 +189,8 @@ def _without(num_heads: int, removed: Sequence[int]) -> Float[Tensor, " H"]:
 def _check(tokens: Tensor, targets: Tensor, batch_size: int) -> None:
     if not len(tokens) or len(tokens) != len(targets):
         raise ShapeError(
-            f"tokens has {len(tokens)} windows and targets {len(targets)}: give one target a window"
+            f"tokens has {len(tokens)} windows and targets {len(targets)}: give one target per "
+            "window"
         )
     if batch_size < 1:
         raise ShapeError(f"batch_size ({batch_size}) must be at least 1: use for instance 512")

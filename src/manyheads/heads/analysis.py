@@ -107,7 +107,7 @@ def analyse_heads(
         ShapeError: fewer than two windows, another number of targets, or the test split.
     """
     if split == "test":
-        raise ShapeError("split ('test') must not be looked into for heads: use validation windows")
+        raise ShapeError("split ('test') must not be used to analyse heads: use validation windows")
     if len(tokens) < 2:
         raise ShapeError(f"tokens has {len(tokens)} windows: give at least 2")
     removal = remove_each(model, tokens, targets, batch_size=batch_size)

@@ -77,7 +77,9 @@ def mass_at_offset(
         ShapeError: offset is negative.
     """
     if offset < 0:
-        raise ShapeError(f"offset ({offset}) must not be negative: count tokens back")
+        raise ShapeError(
+            f"offset ({offset}) must not be negative: use 1 for the token before the query"
+        )
     T, S = attn_weights.shape[-2:]
     queries = torch.arange(T, device=attn_weights.device) + (S - T)
     keys = torch.arange(S, device=attn_weights.device)
@@ -182,5 +184,7 @@ def _seeing(attn_weights: Float[Tensor, "B H T S"]) -> Float[Tensor, "B T"]:
     sees = attn_weights.sum(dim=-1).amax(dim=1) > 0  # (B, T)
     if not bool(sees.any()):
         shape = tuple(attn_weights.shape)
-        raise ShapeError(f"attn_weights {shape} has no query that sees a key: allow one")
+        raise ShapeError(
+            f"attn_weights {shape} has no query that sees a key: allow at least one key"
+        )
     return sees.to(attn_weights.dtype)

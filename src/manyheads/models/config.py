@@ -99,13 +99,17 @@ class ModelConfig:
         unknown = sorted(set(values) - known)
         if unknown or "kind" not in values:
             wrong = ", ".join(unknown) or "no kind"
-            raise ConfigError(f"model config ({wrong}) may have {', '.join(sorted(known))}")
+            raise ConfigError(
+                f"model config ({wrong}) is not valid: use the fields {', '.join(sorted(known))}"
+            )
         return cls(**dict(values))
 
 
 def _check_size(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1 << 20:
-        raise ConfigError(f"{name} ({value!r}) must be a whole number from 1 to 1048576")
+        raise ConfigError(
+            f"{name} ({value!r}) must be a whole number from 1 to 1048576: use one such as 64"
+        )
 
 
 PositionKind = Literal["learned", "rotary"]

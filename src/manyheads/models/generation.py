@@ -79,7 +79,7 @@ class WordTables:
         """Weights (H, 1, S) of the last word's query, and all values (H, S, v)."""
         S, context = len(ids), self._context
         if not 1 <= S <= context:
-            raise ShapeError(f"ids has {S} words, expected 1 to {context}: cut on the left")
+            raise ShapeError(f"ids has {S} words, expected 1 to {context}: use the last {context}")
         looked_up = torch.tensor(ids, device=self._word_sources.device)
         sources = self._word_sources[looked_up] + self._place_sources[context - S :]
         H, d = self._key_sizes
@@ -269,10 +269,11 @@ class Story:
     ) -> None:
         if not 1 <= max_tokens <= MAX_TOKENS:
             raise ConfigError(
-                f"max_tokens ({max_tokens}) must be between 1 and {MAX_TOKENS:,}: use another"
+                f"max_tokens ({max_tokens}) must be from 1 to {MAX_TOKENS:,}: use a number in "
+                "this range"
             )
         if stop is not None and not stop.strip():
-            raise ConfigError(f"stop ({stop!r}) must hold some text: leave it out to go on")
+            raise ConfigError(f"stop ({stop!r}) must not be empty: give a text, or leave it out")
         self._tokenizer, self._prompt = tokenizer, prompt
         self._context, self._max_tokens = context, max_tokens
         self._stop = None if stop is None else stop.casefold()

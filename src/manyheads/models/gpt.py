@@ -307,7 +307,7 @@ class TinyGPT(nn.Module):
         caches = self.new_caches() if kv_caches is None else tuple(kv_caches)
         if len(caches) != len(self.blocks):
             raise ShapeError(
-                f"kv_caches ({len(caches)} of them) must be one a layer, {len(self.blocks)}: "
+                f"kv_caches ({len(caches)} of them) must be one per layer, {len(self.blocks)}: "
                 "begin with model.new_caches()"
             )
         return caches

@@ -129,7 +129,9 @@ class AttentionLM(nn.Module):
         """
         T, context = tokens.shape[1], self.config.context
         if not 1 <= T <= context:
-            raise ShapeError(f"tokens has {T} words, expected 1 to {context}: cut on the left")
+            raise ShapeError(
+                f"tokens has {T} words, expected 1 to {context}: use the last {context}"
+            )
         words: Tensor = self.token_embedding(tokens)  # (B, T, D)
         return words + self.position_embedding.weight[context - T :]
 
@@ -150,7 +152,7 @@ class AttentionLM(nn.Module):
         if head_mask.shape != (self._num_heads,):
             raise ShapeError(
                 f"head_mask has shape {tuple(head_mask.shape)}, expected (H,) = "
-                f"({self._num_heads},): give one factor a head"
+                f"({self._num_heads},): give one factor per head"
             )
 
 
@@ -198,7 +200,9 @@ class FixedWindowMLP(nn.Module):
         """
         T, context = tokens.shape[1], self.config.context
         if not 1 <= T <= context:
-            raise ShapeError(f"tokens has {T} words, expected 1 to {context}: cut on the left")
+            raise ShapeError(
+                f"tokens has {T} words, expected 1 to {context}: use the last {context}"
+            )
         window = F.pad(tokens, (context - T, 0), value=PAD_ID)
         joined = self.token_embedding(window).flatten(1)  # (B, T, D) to (B, T*D)
         logits: Tensor = self.output(F.relu(self.hidden(joined)))  # (B, V)

@@ -41,11 +41,11 @@ class Sampling:
         """
         if not 0 <= self.temperature < math.inf:
             raise ConfigError(
-                f"temperature ({self.temperature}) must be a finite number from 0: use 0 for the "
-                "best word each time, or a number such as 0.8"
+                f"temperature ({self.temperature}) must be a finite number of at least 0: use 0 "
+                "for the most probable word, or a number such as 0.8"
             )
         if self.top_k is not None and self.top_k < 1:
-            raise ConfigError(f"top_k ({self.top_k}) must be at least 1: 1 takes the best word")
+            raise ConfigError(f"top_k ({self.top_k}) must be at least 1: use 1 for the best word")
         PCG32(self.seed)
 
     def num_candidates(self, vocab_size: int) -> int:

@@ -131,6 +131,6 @@ def _set_bias(model: nn.Module, bias: Tensor) -> None:
     if bias.shape != held.shape:
         raise ConfigError(
             f"output_bias has shape {tuple(bias.shape)}, expected {tuple(held.shape)}: "
-            "give one number a word"
+            "give one number per word"
         )
     held.copy_(bias)

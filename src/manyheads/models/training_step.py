@@ -57,13 +57,15 @@ class CandidateSampler:
 
     def __post_init__(self) -> None:
         if not 0 <= self.tail <= 1:
-            raise ConfigError(f"tail ({self.tail}) must be from 0 to 1: it is a chance")
+            raise ConfigError(f"tail ({self.tail}) must be from 0 to 1: give a probability")
         if not 0 <= self.seed < 1 << 12:
-            raise ConfigError(f"seed ({self.seed}) must be from 0 to 4095: use another number")
+            raise ConfigError(
+                f"seed ({self.seed}) must be from 0 to 4095: use a number in this range"
+            )
         if self.head < 0:
-            raise ConfigError(f"head ({self.head}) must not be negative: it counts words")
+            raise ConfigError(f"head ({self.head}) must not be negative: give a number of words")
         if self.counts.sum() <= 0:
-            raise ConfigError("counts (all 0) must count some word: give those of the targets")
+            raise ConfigError("counts (all 0) must not be all 0: give the counts of the targets")
 
     @cached_property
     def _head_words(self) -> Tensor:

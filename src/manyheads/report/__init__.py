@@ -1,4 +1,4 @@
-"""What a study found, as pages, figures and tables."""
+"""Results of a study as pages, figures and tables; printed sheets."""
 
 from manyheads.report.pages import Document
 from manyheads.report.reading import ReportData, read_study

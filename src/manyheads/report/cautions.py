@@ -8,7 +8,7 @@ from manyheads.report.tables import counted, listed, whole
 from manyheads.study.plan import plan
 from manyheads.study.stats import FEW_SEEDS
 
-RISE = 0.005  # nats of validation loss above the best that count as a rise
+RISE = 0.005  # smallest rise of the validation loss, in nats, that is reported
 
 
 def cautions(results: ReportData) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def cautions(results: ReportData) -> tuple[str, ...]:
 
 
 def recipe_notice(results: ReportData) -> str:
-    """A notice where the models are those of `three-models` and the recipe is not; or empty."""
+    """A notice if the models are those of `three-models` but the recipe is not; else empty."""
     frozen = plan("three-models")
     names = {model.name for model in frozen.models}
     shared = [model for model in results.models if model in names]
@@ -117,14 +117,14 @@ def _budget(results: ReportData) -> str:
 
 
 def _rises(results: ReportData, model: str) -> list[float]:
-    """How far the validation loss of a model's runs rose after their best, where it did."""
+    """The rise of the validation loss of a model's runs after their best value."""
     traces = [trace for run in results.of(model) if (trace := trace_of(run))]
     rises = [trace[-1][1] - min(loss for _, loss in trace) for trace in traces]
     return [rise for rise in rises if rise >= RISE]
 
 
 def _risen(results: ReportData, rises: Mapping[str, list[float]]) -> str:
-    """In which runs the loss rose, and by how much."""
+    """The runs in which the loss rose, and by how much."""
     parts = [
         f"{len(found)} of {counted(len(results.of(model)), 'run')} of {model} (by up to "
         f"{max(found):.3f} nats)"
@@ -235,7 +235,7 @@ def _heads(results: ReportData) -> str:
 
 
 def _unfinished(results: ReportData) -> str:
-    """Runs of the plan that the file does not have."""
+    """Runs of the plan that are missing in the file."""
     have = {(run["model"], run["seed"]) for run in results.runs}
     seeds = results.plan.get("seeds")
     wanted = [

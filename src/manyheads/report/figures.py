@@ -1,7 +1,7 @@
 """The figures of a study report as SVG: the same bytes each time, in light and dark colours.
 
 matplotlib draws in the light colours. In a page each colour becomes a CSS variable, so that the
-figure follows the page; a file keeps the light ones. No global setting is changed.
+figure follows the page; a file keeps the light colours. No global setting is changed.
 """
 
 import io
@@ -65,7 +65,7 @@ _RC: dict[Any, Any] = {
 
 
 class Drawing:
-    """One picture being drawn: `with Drawing(440, 260) as drawing: drawing.axes.plot(...)`.
+    """A drawing: `with Drawing(440, 260) as drawing: drawing.axes.plot(...)`.
 
     Args:
         width: in points, as wide as on the page.
@@ -96,7 +96,7 @@ class Drawing:
             self._context.__exit__(*error)
 
     def legend(self) -> None:
-        """Name the series above the axes, in as many columns as there is room for."""
+        """Draw the legend above the axes, in as many columns as fit."""
         handles, labels = self.axes.get_legend_handles_labels()
         width = 42 + 6.3 * max(map(len, labels))  # of one entry, in points
         room = self._size[0] * _POINTS
@@ -121,7 +121,7 @@ def _svg(figure: "Canvas") -> str:
 
 
 def series(index: int) -> tuple[str, str]:
-    """Colour and marker of the series with this index; they come round again."""
+    """Colour and marker of the series with this index; they repeat."""
     return SERIES[index % len(SERIES)], MARKERS[index % len(MARKERS)]
 
 
@@ -130,7 +130,7 @@ LOSS = "test loss, nats per token"
 
 
 def slug(text: str) -> str:
-    """A text as part of a file's name."""
+    """A text that is safe as part of a file name."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40] or "unnamed"
 
 
@@ -140,7 +140,7 @@ def short(name: str, width: int = 22) -> str:
 
 
 def loss_figure(results: ReportData) -> Figure | None:
-    """Every run's test loss, a row a model; None where the test was not read."""
+    """Every run's test loss, one row per model; None if the test was not read."""
     averages = {model: results.mean(model, "test_loss") for model in results.models}
     means = {model: mean for model, mean in averages.items() if mean is not None}
     models = list(means)
@@ -179,7 +179,7 @@ def loss_figure(results: ReportData) -> Figure | None:
 
 
 def difference_figure(results: ReportData) -> Figure | None:
-    """Paired differences with both intervals; None where nothing is compared."""
+    """Paired differences with both intervals; None without comparisons."""
     pairs = [pair for pair in results.paired if pair["n"]]
     if not pairs:
         return None
@@ -229,7 +229,7 @@ def _intervals(axes: "Axes", pairs: Sequence[Mapping[str, Any]]) -> None:
 
 
 def curve_figure(results: ReportData) -> Figure | None:
-    """Validation loss by step, a panel a model on one scale; None where no trace has it."""
+    """Validation loss by step, one panel per model, on one scale; None without data."""
     models = [m for m in results.models if any(trace_of(run) for run in results.of(m))]
     if not models:
         return None
@@ -301,7 +301,7 @@ def _rows(axes: "Axes", names: Sequence[str], label: str) -> None:
 def count_figure(
     results: ReportData, arms: Sequence[Arm], controls: Sequence[tuple[str, str]]
 ) -> Figure:
-    """Test loss by number of heads, a panel an arm, with the controls as lines."""
+    """Test loss by number of heads, one panel per series of models, with the controls as lines."""
     panels = tuple(_count_panel(results, arm, controls) for arm in arms)
     models = [model for arm in arms for model in arm.models] + [model for model, _ in controls]
     return Figure(
@@ -351,7 +351,7 @@ def _count_panel(results: ReportData, arm: Arm, controls: Sequence[tuple[str, st
 
 
 def removal_figure(results: ReportData, models: Sequence[str]) -> Figure:
-    """What the removal of each single head changes, a row a model."""
+    """Change of the loss when a single head is removed, one row per model."""
     with Drawing(WIDTH, 88 + 26 * len(models)) as drawing:
         axes = drawing.axes
         axes.axvline(0, color=MUTED, lw=1.2)
@@ -392,7 +392,7 @@ def removal_figure(results: ReportData, models: Sequence[str]) -> Figure:
 
 
 def greedy_figure(results: ReportData, groups: Sequence[tuple[str, Sequence[str]]]) -> Figure:
-    """Loss by heads left, a panel an arm, a line a model."""
+    """Loss by number of heads left, one panel per series of models, one line per model."""
     panels = tuple(_greedy_panel(results, title, models) for title, models in groups)
     everyone = [model for _, models in groups for model in models]
     return Figure(
@@ -435,7 +435,7 @@ def _greedy_panel(results: ReportData, title: str, models: Sequence[str]) -> Pan
 
 
 def diversity_figure(results: ReportData, models: Sequence[str]) -> Figure:
-    """How much the attention patterns of each model's heads differ, a row per model."""
+    """Differences between the attention patterns of each model's heads, one row per model."""
     with Drawing(WIDTH, 88 + 26 * len(models)) as drawing:
         axes = drawing.axes
         for row, model in enumerate(models):

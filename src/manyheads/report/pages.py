@@ -50,10 +50,10 @@ class Bullets:
 
 @dataclass(frozen=True, kw_only=True)
 class Details:
-    """Tables that a reader opens when the numbers are wanted."""
+    """Tables that a reader can open."""
 
     summary: str
-    """What to click on."""
+    """Text of the button."""
     tables: tuple[Table, ...]
     """The tables."""
 
@@ -67,7 +67,7 @@ class Panel:
     svg: str
     """A whole SVG document, in the light colours of `drawing`."""
     alt: str
-    """What it shows, for those who cannot see it."""
+    """Description for readers who cannot see it."""
 
     def __post_init__(self) -> None:
         assert re.fullmatch(r"[a-z0-9-]+", self.name), "a name is part of a path"
@@ -78,11 +78,11 @@ class Figure:
     """Pictures with one caption and the same numbers as tables."""
 
     caption: str
-    """What is shown, and of which runs."""
+    """Caption: what is shown, for which runs."""
     panels: tuple[Panel, ...]
-    """Side by side where there is room."""
+    """Placed next to each other if they fit."""
     details: Details | None
-    """The numbers as tables; None where the table next to it has them."""
+    """The numbers as tables; None if the neighbouring table has them."""
 
 
 Block = Paragraph | Bullets | Details | Figure | Table
@@ -90,14 +90,14 @@ Block = Paragraph | Bullets | Details | Figure | Table
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A heading and what stands below it."""
+    """A heading and its blocks."""
 
     title: str
     """The heading."""
     blocks: tuple[Block, ...]
     """In order."""
     is_dense: bool = False
-    """Whether small tables may stand side by side."""
+    """Whether small tables may be placed next to each other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +107,9 @@ class Document:
     title: str
     """Its heading."""
     lead: str
-    """What is asked, in a sentence or two."""
+    """The question of the study, in one or two sentences."""
     label: str
-    """Which plan it is of."""
+    """Name of the plan."""
     sections: tuple[Section, ...]
     """In order."""
 
@@ -125,8 +125,8 @@ def inline_svg(svg: str, prefix: str, alt: str) -> str:
 
     Args:
         svg: as `Drawing.svg`.
-        prefix: comes before every id; another one for each picture of a page.
-        alt: what the picture shows, escaped already.
+        prefix: prefix of every id; different for each picture of a page.
+        alt: description of the picture, already escaped.
     """
     for colour, variable in VARIABLES.items():
         svg = svg.replace(colour, f"var({variable})")
@@ -142,7 +142,7 @@ def inline_svg(svg: str, prefix: str, alt: str) -> str:
 
 
 def html_from_document(document: Document) -> str:
-    """The report as one page that stands alone: figures inside, no request, no script."""
+    """The report as one self-contained page: figures inline, no request, no script."""
     title = escape(document.title)
     links = "".join(
         f"<li><a href='#s{index}'>{escape(section.title)}</a></li>"
@@ -165,7 +165,7 @@ def html_from_document(document: Document) -> str:
 
 
 def markdown_from_document(document: Document) -> str:
-    """The report as Markdown; figures are files beside it."""
+    """The report as Markdown; figures are separate files."""
     parts = [
         f"# {markdown_text(document.title)}",
         markdown_text(document.lead),
@@ -222,7 +222,7 @@ def _html_figure(figure: Figure, key: str) -> str:
 
 
 def _html_table(table: Table) -> str:
-    """A table below its caption, in a box that scrolls sideways where it is too wide."""
+    """A table below its caption, in a box that scrolls sideways if the table is too wide."""
     label = escape(table.title, quote=True)
     kind = "table" if len(table.columns) < 3 else "table broad"
     return (
@@ -233,7 +233,7 @@ def _html_table(table: Table) -> str:
 
 
 def _text(text: str) -> str:
-    """Escaped, with the minus sign that belongs before a number or between two names."""
+    """The text escaped, with a true minus sign before a number or between two names."""
     signed = re.sub(r"(?<![\w-])-(?=[0-9])", "\N{MINUS SIGN}", escape(text))
     return signed.replace(" - ", " \N{MINUS SIGN} ")
 

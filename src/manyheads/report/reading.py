@@ -18,7 +18,7 @@ _LOSSES = ("validation_loss", "test_loss", "test_perplexity")
 
 @dataclass(frozen=True, kw_only=True)
 class ReportData:
-    """What a study gave.
+    """The results of a study.
 
     Raises:
         StudyError: a part is missing or of another type, or means contradict the runs.
@@ -27,7 +27,7 @@ class ReportData:
     document: Mapping[str, Any]
     """The JSON document as it was read."""
     source: str
-    """Where it came from, for messages."""
+    """Path of the file, for messages."""
 
     def __post_init__(self) -> None:
         _check_document(self.document, self.source)
@@ -46,12 +46,12 @@ class ReportData:
 
     @property
     def name(self) -> str:
-        """What the study is called."""
+        """Name of the study."""
         return str(self.plan.get("name", "unnamed"))
 
     @property
     def label(self) -> str:
-        """What every caption ends with: the plan's name and the beginning of its hash."""
+        """The end of every caption: the plan's name and the beginning of its hash."""
         return f"plan {self.name} {self.plan_sha256[:12]}"
 
     @property
@@ -74,11 +74,11 @@ class ReportData:
 
     @property
     def planned_models(self) -> Sequence[Mapping[str, Any]]:
-        """The plan's models; empty where it names none."""
+        """The plan's models; empty if the file has no plan."""
         return [model for model in self.plan.get("models", ()) if isinstance(model, Mapping)]
 
     def planned(self, model: str) -> Mapping[str, Any]:
-        """The plan's table of a model; empty where it has none."""
+        """The plan's table of a model; empty if it has none."""
         found = (table for table in self.planned_models if table.get("name") == model)
         return next(found, {})
 
@@ -92,26 +92,26 @@ class ReportData:
         return aggregate(self.runs)
 
     def mean(self, model: str, metric: str) -> float | None:
-        """The mean of a metric over seeds, None where a run lacks it."""
+        """The mean of a metric over seeds; None if a run lacks it."""
         return self.aggregate[model].get(metric, {}).get("mean")
 
     def sd(self, model: str, metric: str) -> float | None:
-        """The standard deviation of a metric over seeds, None where there is none."""
+        """The standard deviation of a metric over seeds; None if there is none."""
         return self.aggregate[model].get(metric, {}).get("sd")
 
     def parameters(self, model: str) -> int:
-        """How many numbers a model stores."""
+        """Number of parameters of a model."""
         return int(self.of(model)[0]["parameters"])
 
     @cached_property
     def paired(self) -> Sequence[Mapping[str, Any]]:
-        """The planned differences; computed from the runs, since the bootstrap has a seed."""
+        """The planned differences, computed from the runs; the bootstrap has a fixed seed."""
         planned = self.plan.get("comparisons", ())
         pairs = [(pair["first"], pair["second"]) for pair in planned]
         return paired_differences(self.runs, [p for p in pairs if set(p) <= set(self.models)])
 
     def facts(self, name: str) -> Mapping[str, Any]:
-        """A table of the document by its name; empty where it has none."""
+        """A table of the document by its name; empty if it does not exist."""
         found = self.document.get(name)
         return found if isinstance(found, Mapping) else {}
 
@@ -123,7 +123,7 @@ def read_study(folder: Path) -> ReportData:
         folder: the study's folder.
 
     Raises:
-        StudyError: the folder has none, or it is damaged.
+        StudyError: the folder has no such file, or it is damaged.
     """
     path = folder / FILE
     if not folder.is_dir():
@@ -165,7 +165,7 @@ def _check_document(document: Mapping[str, Any], source: str) -> None:
     wrong = [*_wrong_plan(document["plan"])]
     for index, run in enumerate(document["runs"]):
         model = run.get("model") if isinstance(run, dict) else None
-        if isinstance(model, str) and not model.isprintable():  # no SVG can hold it
+        if isinstance(model, str) and not model.isprintable():  # an SVG cannot contain it
             wrong.append(f"runs[{index}].model has control characters ({model!r})")
     if not document["runs"]:
         wrong.append("runs must not be empty")
@@ -176,7 +176,7 @@ def _check_document(document: Mapping[str, Any], source: str) -> None:
 
 
 def _wrong_plan(plan: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the plan, as far as a report reads it."""
+    """Errors in the parts of the plan that a report reads."""
     for table in ("models", "comparisons"):
         entries = plan.get(table, [])
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -191,7 +191,7 @@ def _wrong_plan(plan: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _wrong_run(run: object) -> Iterator[str]:
-    """What is wrong with a run, part by part."""
+    """Errors in a run."""
     if not isinstance(run, dict):
         yield " must be an object"
         return
@@ -203,14 +203,14 @@ def _wrong_run(run: object) -> Iterator[str]:
         if not is_open and not _is_finite(run.get(name)):
             yield f".{name} must be a finite number"
     if not all(isinstance(entry, dict) for entry in run.get("trace") or ()):
-        yield ".trace must hold objects"
+        yield ".trace must be a list of objects"
     elif not all(isinstance(entry.get("step"), int) for entry in run.get("trace") or ()):
-        yield ".trace must hold the step of every entry"
+        yield ".trace must have a step in every entry"
     yield from _wrong_heads(run.get("heads"))
 
 
 def _wrong_heads(heads: object) -> Iterator[str]:
-    """What is wrong with the analysis of a run's heads, where there is one."""
+    """Errors in the analysis of a run's heads, if there is one."""
     if heads is None:
         return
     if not isinstance(heads, dict):
@@ -226,7 +226,7 @@ def _wrong_heads(heads: object) -> Iterator[str]:
 
 
 def _check_means(results: ReportData) -> None:
-    """Means that stand in the file must be those of its runs."""
+    """The means in the file must be those of its runs."""
     written = results.document.get("aggregate") or {}
     for model, metrics in results.aggregate.items():
         for metric in _LOSSES:

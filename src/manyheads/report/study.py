@@ -1,4 +1,4 @@
-"""The report of a study: its sections, its files, and what a terminal or a notebook shows."""
+"""The report of a study: its sections, its files, and its display in a terminal or notebook."""
 
 import json
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ from manyheads.study.folder import make_folder, write_bytes
 
 
 def document_from_results(results: ReportData) -> Document:
-    """Put a report together."""
+    """Assemble a report."""
     made = (
         _results_section(results),
         _paired_section(results),
@@ -217,7 +217,7 @@ class StudyReport:
     """The report of one study; shows itself in a terminal and in Jupyter."""
 
     results: ReportData
-    """What it is about."""
+    """The results."""
 
     @cached_property
     def document(self) -> Document:
@@ -225,13 +225,13 @@ class StudyReport:
         return document_from_results(self.results)
 
     def write(self, out: Path) -> tuple[Path, ...]:
-        """Write the pages and figures, each whole or not at all.
+        """Write the pages and figures, each under a temporary name that is then renamed.
 
         Args:
             out: a folder; it is created if it does not exist.
 
         Returns:
-            what was written: `report.html`, `report.md`, and the figures of the latter.
+            the written files: `report.html`, `report.md`, and the figures.
 
         Raises:
             StudyError: the file system refuses.
@@ -245,7 +245,7 @@ class StudyReport:
         return (out / "report.html", out / "report.md", *(p for p in texts if p.suffix == ".svg"))
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers of the report as JSON holds them."""
+        """The numbers of the report, for JSON."""
         results = self.results
         return {
             "plan": results.name,
@@ -272,7 +272,7 @@ class StudyReport:
         return "\n\n".join(blocks)
 
     def _repr_html_(self) -> str:
-        """The whole page, in a frame of its own."""
+        """The whole page, in an iframe."""
         from html import escape
 
         page = escape(html_from_document(self.document), quote=True)
@@ -286,7 +286,7 @@ def report_from_folder(folder: Path) -> StudyReport:
         folder: the study's folder, with its `results.json`.
 
     Raises:
-        StudyError: there is none, or it is damaged.
+        StudyError: the file does not exist, or it is damaged.
         MissingExtraError: the extra `study` is not installed.
     """
     require("study", "matplotlib", "scipy", purpose="a study report")
@@ -294,7 +294,7 @@ def report_from_folder(folder: Path) -> StudyReport:
 
 
 def _controls_of(results: ReportData) -> tuple[tuple[str, str], ...]:
-    """Name and meaning of each model whose heads have no patterns of their own."""
+    """Name and meaning of each model whose heads have no separate patterns."""
     meanings = {
         "uniform": "equal weights for all words, not learned",
         "shared": "all heads share one pattern",

@@ -1,4 +1,4 @@
-"""The tables of a study report: losses, costs, differences, settings, and what its heads do."""
+"""The tables of a study report: losses, costs, differences, settings and head measures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ ABSENT = "-"
 
 
 def fixed(value: Number | None, digits: int = 4) -> str:
-    """A number with so many digits behind the point."""
+    """A number with this many decimals."""
     return ABSENT if value is None else f"{value:.{digits}f}"
 
 
@@ -55,13 +55,13 @@ class Arm:
     """Models in order of their number of heads."""
 
     title: str
-    """What is kept equal."""
+    """The quantity that is kept equal."""
     slug: str
-    """For file names."""
+    """Name for files."""
     models: tuple[str, ...]
     """Names of the models."""
     counts: tuple[int, ...]
-    """Heads of each."""
+    """Number of heads of each model."""
 
 
 def arms_of(results: ReportData) -> tuple[Arm, ...]:
@@ -78,7 +78,7 @@ def arms_of(results: ReportData) -> tuple[Arm, ...]:
 
 
 def analysed(results: ReportData, model: str) -> list[Mapping[str, Any]]:
-    """The runs of a model whose heads were looked at."""
+    """The runs of a model whose heads were analysed."""
     return [run for run in results.of(model) if run.get("heads")]
 
 
@@ -103,7 +103,7 @@ PUBLISHED = {
 
 
 def of_runs(results: ReportData, models: Sequence[str] | None = None) -> str:
-    """Which runs something is about: models, seeds, plan and its hash."""
+    """Description of runs: models, seeds, plan and its hash."""
     chosen = results.models if models is None else tuple(models)
     named = listed(chosen) if len(chosen) <= 4 else f"all {len(chosen)} models"
     seeds = dict.fromkeys(run["seed"] for model in chosen for run in results.of(model))
@@ -112,7 +112,7 @@ def of_runs(results: ReportData, models: Sequence[str] | None = None) -> str:
 
 
 def main_table(results: ReportData) -> Table:
-    """One row a model: losses, perplexity and cost, mean and standard deviation over seeds."""
+    """One row per model: losses, perplexity and cost, mean and standard deviation over seeds."""
     rows = [
         (
             model,
@@ -136,7 +136,7 @@ def main_table(results: ReportData) -> Table:
 
 
 def cost_table(results: ReportData) -> Table:
-    """What each model's runs took."""
+    """The cost of each model's runs."""
     rows = [
         (
             model,
@@ -170,7 +170,7 @@ def cost_table(results: ReportData) -> Table:
 
 
 def runs_table(results: ReportData) -> Table:
-    """One row a run."""
+    """One row per run."""
     rows = [
         (
             model,
@@ -189,7 +189,7 @@ def runs_table(results: ReportData) -> Table:
 
 
 def paired_table(results: ReportData) -> Table:
-    """One row a planned comparison."""
+    """One row per planned comparison."""
     rows = [
         (
             f"{pair['model_a']} - {pair['model_b']}",
@@ -227,7 +227,7 @@ def differences_table(results: ReportData) -> Table:
 
 
 def curve_table(results: ReportData, model: str) -> Table:
-    """Validation loss by step, one column a seed."""
+    """Validation loss by step, one column per seed."""
     traces = {run["seed"]: dict(trace_of(run)) for run in results.of(model)}
     steps = sorted({step for trace in traces.values() for step in trace})
     rows = [(whole(step), *(fixed(trace.get(step)) for trace in traces.values())) for step in steps]
@@ -239,7 +239,7 @@ def curve_table(results: ReportData, model: str) -> Table:
 
 
 def published_table(results: ReportData) -> Table:
-    """The published experiment's figures beside ours."""
+    """The figures of the published experiment and ours."""
     rows = [
         (
             model,
@@ -268,7 +268,7 @@ def settings_table(title: str, values: Mapping[str, Any], label: str) -> Table:
 
 
 def models_table(results: ReportData) -> Table | None:
-    """The plan's models; None where the file has none."""
+    """The plan's models; None if the file has none."""
     planned = results.planned_models
     names = list(dict.fromkeys(name for model in planned for name in model if name != "name"))
     if not planned:
@@ -318,7 +318,7 @@ def _compared(results: ReportData) -> list[str]:
 
 
 def _method(results: ReportData) -> str:
-    """How the intervals were made."""
+    """The method of the intervals."""
     methods = sorted({pair["method"] for pair in results.paired if pair["method"]})
     if not methods:
         return "There are no intervals; see the notes."
@@ -366,7 +366,7 @@ def _count_row(results: ReportData, model: str, heads: str, first: str) -> tuple
 
 
 def measures_table(results: ReportData, models: Sequence[str]) -> Table:
-    """What the heads of each model do, averaged over heads and seeds."""
+    """Measures of the heads of each model, averaged over heads and seeds."""
     names = ("entropy", "mean_distance", "largest_weight", "mass_on_last", "mass_on_bos")
     rows = []
     for model in models:
@@ -396,7 +396,7 @@ def measures_table(results: ReportData, models: Sequence[str]) -> Table:
 
 
 def removal_summary(results: ReportData, models: Sequence[str]) -> Table:
-    """The range of what one head's removal changes."""
+    """The range of the change of the loss when one head is removed."""
     rows = []
     for model in models:
         changes = [change for run in analysed(results, model) for change in removal_changes(run)]
@@ -418,7 +418,7 @@ def removal_summary(results: ReportData, models: Sequence[str]) -> Table:
 
 
 def removal_table(results: ReportData, model: str) -> Table:
-    """What each head's removal changes, one column a seed."""
+    """The change of the loss when each head is removed, one column per seed."""
     runs = analysed(results, model)
     columns = [removal_changes(run) for run in runs]
     rows = [
@@ -434,7 +434,7 @@ def removal_table(results: ReportData, model: str) -> Table:
 
 
 def greedy_table(results: ReportData, models: Sequence[str], title: str) -> Table:
-    """Loss by heads left, mean over seeds, one column a model."""
+    """Loss by number of heads left, mean over seeds, one column per model."""
     columns = {model: greedy_means(results, model) for model in models}
     most = max(map(len, columns.values()))
     rows = [
@@ -458,7 +458,7 @@ def greedy_means(results: ReportData, model: str) -> list[tuple[int, float]]:
 
 
 def diversity_table(results: ReportData, models: Sequence[str]) -> Table:
-    """How differently the heads of each run look."""
+    """Pattern diversity of the heads of each run."""
     seeds = list(dict.fromkeys(run["seed"] for m in models for run in analysed(results, m)))
     rows = []
     for model in models:
@@ -473,7 +473,7 @@ def diversity_table(results: ReportData, models: Sequence[str]) -> Table:
 
 
 def removal_changes(run: Mapping[str, Any]) -> list[float]:
-    """What each head's removal adds to the loss of one run, nats."""
+    """Increase of the loss of one run when each head is removed, nats."""
     removal = run["heads"]["removal"]
     return [loss - removal["loss"] for loss in removal["losses"]]
 
@@ -484,10 +484,11 @@ def _mean(values: Any) -> float | None:  # noqa: ANN401 - any iterable of number
 
 
 def _of(results: ReportData, models: Sequence[str]) -> str:
-    """Which runs, and how many windows of each were looked at."""
+    """Description of the runs, and the number of windows analysed of each."""
     windows = sorted(
         {run["heads"].get("num_windows") or 0 for m in models for run in analysed(results, m)}
     )
     return (
-        f"{listed([whole(number) for number in windows])} windows a run. {of_runs(results, models)}"
+        f"{listed([whole(number) for number in windows])} windows per run. "
+        f"{of_runs(results, models)}"
     )

@@ -1,4 +1,4 @@
-"""Studies: plans that are frozen before the first step, runs that resume, and honest results."""
+"""Studies: plans that are frozen before the first step, runs that resume, and results."""
 
 from typing import TYPE_CHECKING
 

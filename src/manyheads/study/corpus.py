@@ -1,4 +1,4 @@
-"""The stories that a plan asks for, and losses and word counts over their splits."""
+"""The stories of a plan, and losses and word counts over their splits."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +17,11 @@ from manyheads.study.plan import Plan
 def corpus_for(
     plan: Plan, data: Path | None = None, *, tell: Callable[[str], object] = lambda line: None
 ) -> Corpus:
-    """Get a plan's stories and divide them.
+    """Read or generate a plan's stories and split them.
 
     Args:
-        plan: whose data and tokeniser are wanted.
-        data: a file of stories that takes the place of the plan's source.
+        plan: gives data and tokeniser.
+        data: a file of stories that replaces the plan's source.
         tell: called with the source and licence of a download.
 
     Raises:
@@ -52,7 +52,7 @@ def _stories(plan: Plan, data: Path | None, tell: Callable[[str], object]) -> li
 
 
 def facts_of(corpus: Corpus, plan: Plan, data: Path | None) -> dict[str, Any]:
-    """What a study notes of its data."""
+    """The description of the data that a study stores."""
     return {
         "source": plan.data.source if data is None else f"file {data.name}",
         "vocab_size": corpus.tokenizer.vocab_size,
@@ -71,13 +71,13 @@ _COUNTED_AT_ONCE = 8192
 def mean_loss(
     trainable: Trainable, split: Split, positions: Int64[Tensor, " N"], crew: Crew
 ) -> float:
-    """The mean loss of targets, each predicted from a window of its own, in nats.
+    """The mean loss of targets, each predicted from its own window, in nats.
 
     Args:
         trainable: the model.
         split: the split of the targets.
-        positions: (N,), places of the targets.
-        crew: the processes that share them.
+        positions: (N,), indices of the targets.
+        crew: the processes that share the targets.
     """
     total = torch.zeros((), dtype=torch.float64)
     for number, chunk in enumerate(positions.split(_AT_ONCE)):

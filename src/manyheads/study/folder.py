@@ -1,4 +1,4 @@
-"""Files and folders of a study: whole or absent, never half-written, and locked by their writer.
+"""Files and folders of a study. A file is complete or absent, and its writer locks the folder.
 
 `plan.toml` and `study.json` are written before the first step; `runs/` and `checks/` hold one
 folder per run; `tokenizer.json`, `choices.json` and `results.json` complete a study.
@@ -20,10 +20,10 @@ _MAX_DIGITS = 40
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Put a file in place at once: a killed process leaves the earlier one.
+    """Write a file under a temporary name and rename it; a killed process leaves the earlier file.
 
     Args:
-        path: where it shall be; its folder is there.
+        path: the file; its folder exists.
         data: its content.
 
     Raises:
@@ -52,19 +52,19 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON document that `write_json` wrote.
 
     Raises:
-        StudyError: no such file, or one that is damaged.
+        StudyError: the file does not exist or is damaged.
     """
     try:
         document = json.loads(path.read_bytes(), parse_constant=_refuse, parse_int=_whole)
     except (OSError, ValueError, RecursionError) as error:
         raise StudyError(f"file ({path}) is missing or damaged ({error}): restore it") from error
     if not isinstance(document, dict):
-        raise StudyError(f"file ({path}) is damaged: it must hold one JSON object")
+        raise StudyError(f"file ({path}) is damaged: it must be one JSON object; restore it")
     return document
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > _MAX_DIGITS:  # more than a float can hold would fail wherever it is used
+    if len(digits) > _MAX_DIGITS:  # a number beyond the range of float would fail later
         raise ValueError(f"{digits[:_MAX_DIGITS]}... is too large")
     return int(digits)
 
@@ -87,7 +87,7 @@ def file_sha256(path: Path) -> str:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it.
+    """Create a folder and its parents.
 
     Raises:
         StudyError: the file system refuses.
@@ -96,7 +96,7 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = reason_of(error)
-        raise StudyError(f"folder ({path}) cannot be made ({reason}): choose another") from error
+        raise StudyError(f"folder ({path}) cannot be created ({reason}): choose another") from error
 
 
 class BusyError(StudyError):
@@ -105,7 +105,7 @@ class BusyError(StudyError):
 
 @contextmanager
 def lock(folder: Path, patience: float = 5.0) -> Iterator[None]:
-    """Hold a folder as the only process; the system frees it however the process ends.
+    """Lock a folder for this process; the system releases the lock when the process ends.
 
     Args:
         folder: created if it does not exist.
@@ -120,7 +120,7 @@ def lock(folder: Path, patience: float = 5.0) -> Iterator[None]:
             held.enter_context(lock_folder(folder, patience))
         except BlockingIOError as error:
             raise BusyError(
-                f"folder ({folder}) is in use by process {error.strerror}: wait until it has ended"
+                f"folder ({folder}) is in use by process {error.strerror}: wait until it ends"
             ) from error
         except OSError as error:
             raise StudyError(
@@ -137,18 +137,18 @@ _NUMBERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class RunKey:
-    """One training run: a model and a seed, for good or to check a learning rate."""
+    """One training run: a model and a seed, for the results or to check a learning rate."""
 
     model: str
     """Name of a model of the plan."""
     seed: int
-    """What its initial weights and the order of its data follow."""
+    """Random seed of the initial weights and of the order of the data."""
     check_rate: float | None = None
-    """The learning rate that is tried, where the run only checks one."""
+    """The candidate learning rate; None unless the run only checks one."""
 
     @property
     def name(self) -> str:
-        """What its folder is called."""
+        """Name of its folder."""
         if self.check_rate is None:
             return f"{self.model}-seed{self.seed}"
         return f"{self.model}-lr{self.check_rate:g}"
@@ -159,11 +159,11 @@ class Folder:
     """The folder of one study."""
 
     path: Path
-    """Where it is."""
+    """Path of the folder."""
     plan: Plan
-    """The plan that was frozen in it."""
+    """The frozen plan."""
     data_sha256: str | None = None
-    """Hash of the stories that it was begun with, in hexadecimal digits; None where unknown."""
+    """Hash of its stories, in hexadecimal digits; None if unknown."""
 
     def runs(self) -> tuple[RunKey, ...]:
         """All runs of the plan: seed by seed, so that pairs are complete early."""
@@ -184,7 +184,7 @@ class Folder:
         return self.path / ("runs" if run.check_rate is None else "checks") / run.name
 
     def state(self, run: RunKey) -> Path:
-        """The file that a run goes on from."""
+        """The file from which a run resumes."""
         return self.place(run) / "state.safetensors"
 
     def best(self, run: RunKey) -> Path:
@@ -192,7 +192,7 @@ class Folder:
         return self.place(run) / "best.safetensors"
 
     def record(self, run: RunKey) -> dict[str, Any] | None:
-        """What a run gave, or None where it is not done.
+        """The record of a run, or None if it is not done.
 
         Raises:
             StudyError: the record is damaged, or of another plan, of other data or of another run.
@@ -202,7 +202,7 @@ class Folder:
             return None
         record = read_json(path)
         if record.get("plan_sha256") != self.plan.sha256:
-            raise StudyError(f"file ({path}) is of another plan: use another folder")
+            raise StudyError(f"file ({path}) belongs to another plan: use another folder")
         wrong = _wrong(record, run, self.data_sha256)
         if wrong is not None:
             raise StudyError(
@@ -211,7 +211,7 @@ class Folder:
         return record
 
     def write_record(self, run: RunKey, record: Mapping[str, Any]) -> None:
-        """Note that a run is done; its state is of no more use."""
+        """Write the record of a finished run and delete its saved state."""
         write_json(self.place(run) / "run.json", record)
         self.state(run).unlink(missing_ok=True)
 
@@ -229,7 +229,7 @@ class Folder:
         """The learning rate of a run.
 
         Raises:
-            StudyError: it has to be chosen first, by runs that are not done.
+            StudyError: the runs that choose it are not done.
         """
         candidates = self.plan.model(run.model).candidates
         if run.check_rate is not None:
@@ -240,7 +240,7 @@ class Folder:
 
     @staticmethod
     def _chosen(losses: list[dict[str, Any]]) -> dict[str, Any]:
-        """The candidate with the least validation loss; of equal ones the first."""
+        """The candidate with the lowest validation loss; the first of equal ones."""
         finite = [entry for entry in losses if entry["validation_loss"] is not None]
         if not finite:
             rates = ", ".join(f"{entry['learning_rate']:g}" for entry in losses)
@@ -270,7 +270,7 @@ def _numbers_of(record: Mapping[str, Any], run: RunKey) -> tuple[str, ...]:
 
 
 def _wrong(record: Mapping[str, Any], run: RunKey, data_sha256: str | None) -> str | None:
-    """What a run's record has that it must not, or None."""
+    """What is wrong with a run's record, or None."""
     expected: dict[str, Any] = {"model": run.model, "seed": run.seed}
     if data_sha256 is not None:
         expected["data_sha256"] = data_sha256
@@ -284,31 +284,32 @@ def _wrong(record: Mapping[str, Any], run: RunKey, data_sha256: str | None) -> s
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
             return f"is damaged, since {name} must be a number"
     if not isinstance(record.get("sha256"), str) or not isinstance(record.get("trace"), list):
-        return "is damaged, since it must hold the weights' sha256 and a trace"
+        return "is damaged, since it must have the weights' sha256 and a trace"
     return None
 
 
 def create_folder(path: Path, plan: Plan, tokenizer: str, facts: Mapping[str, Any]) -> Folder:
-    """Begin a study: its plan, the plan's hash, and the facts of data and machine, on disk.
+    """Start a study: write its plan, the plan's hash, and a description of data and machine.
 
     Args:
-        path: a folder that is empty or not there yet.
-        plan: what shall be done.
+        path: a folder that is empty or does not exist.
+        plan: the plan.
         tokenizer: its JSON text.
-        facts: what `study.json` holds in addition to the plan.
+        facts: content of `study.json` in addition to the plan.
 
     Raises:
-        StudyError: the folder holds something, or cannot be written.
+        StudyError: the folder is not empty, or cannot be written.
     """
     make_folder(path)
     clear_parts(path)
     held = [entry.name for entry in path.iterdir() if entry.name != ".lock"]
     if "study.json" in held:
         raise StudyError(
-            f"out ({path}) holds a study already: give --resume to go on, or another folder"
+            f"out ({path}) already contains a study: give --resume to continue it, or another "
+            "folder"
         )
-    if set(held) - {"plan.toml", "tokenizer.json"}:  # all that a start cut short can leave
-        raise StudyError(f"out ({path}) holds other files: give a folder that is empty or new")
+    if set(held) - {"plan.toml", "tokenizer.json"}:  # files that an interrupted start can leave
+        raise StudyError(f"out ({path}) contains other files: give a folder that is empty or new")
     write_bytes(path / "plan.toml", plan.text.encode())
     write_bytes(path / "tokenizer.json", tokenizer.encode())
     document = {"plan": plan.to_dict(), "plan_sha256": plan.sha256, **facts}
@@ -317,12 +318,12 @@ def create_folder(path: Path, plan: Plan, tokenizer: str, facts: Mapping[str, An
 
 
 def open_folder(path: Path, plan: Plan, data_sha256: str) -> Folder:
-    """Come back to a study that was begun.
+    """Open an existing study.
 
     Raises:
-        PlanError: it was begun with another plan.
-        StudyError: it was begun with other data, no study is there, or one of the files that were
-            written before the first step was changed.
+        PlanError: it was started with another plan.
+        StudyError: it was started with other data, there is no study, or one of the files written
+            before the first step was changed.
     """
     document = read_json(path / "study.json")
     frozen = document.get("plan_sha256")
@@ -333,7 +334,7 @@ def open_folder(path: Path, plan: Plan, data_sha256: str) -> Folder:
         )
     if document.get("data_sha256") != data_sha256:
         raise StudyError(
-            f"data ({data_sha256[:12]}) are not the ones that {path} was begun with "
+            f"data ({data_sha256[:12]}) are not those that {path} was started with "
             f"({str(document.get('data_sha256'))[:12]}): give the same data, or another folder"
         )
     facts = document.get("data")

@@ -1,4 +1,4 @@
-"""What a study runs on: device, precision and processes; Lightning Fabric where more than one."""
+"""Device, precision and processes of a study; Lightning Fabric if there are several processes."""
 
 import os
 from collections.abc import Iterator
@@ -23,16 +23,16 @@ MAX_PROCESSES = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """On what a study is run; nothing here changes what the plan asks for."""
+    """The hardware settings of a study; they do not change the plan."""
 
     device: str = "cpu"
-    """"cpu", "cuda", "mps", or "auto": the best one that is there."""
+    """"cpu", "cuda", "mps", or "auto": the best available one."""
     devices: int = 1
     """Devices that share each run's batches, on this computer."""
     precision: str = "32-true"
     """"32-true" or "64-true": float32 or float64 throughout."""
     jobs: int = 1
-    """Runs at a time, each in a process of its own."""
+    """Number of runs at a time, each in its own process."""
     threads: int = 1
     """Threads of each process; the last bits of a result depend on it."""
 
@@ -44,16 +44,19 @@ class Machine:
         for name in ("devices", "jobs", "threads"):
             value = getattr(self, name)
             if not 1 <= value <= MAX_PROCESSES:
-                raise StudyError(f"{name} ({value}) must be from 1 to {MAX_PROCESSES}: use one")
+                raise StudyError(
+                    f"{name} ({value}) must be from 1 to {MAX_PROCESSES}: use a number in this "
+                    "range"
+                )
 
     @property
     def needs_workers(self) -> bool:
-        """Whether runs go to processes of their own."""
+        """Whether runs use worker processes."""
         return not launched_outside() and self.jobs * self.devices > 1
 
     @property
     def is_plain(self) -> bool:
-        """Whether one process on the processor does, for which Fabric need not be installed."""
+        """Whether one process on the CPU is enough, which does not need Fabric."""
         return self.device == "cpu" and self.devices == 1
 
 
@@ -62,15 +65,15 @@ class Crew:
     """The processes that share a run's batches, seen from one of them."""
 
     device: torch.device
-    """Where this process computes."""
+    """Device of this process."""
     dtype: torch.dtype
-    """Of parameters, gradients and moments."""
+    """Data type of parameters, gradients and moments."""
     rank: int = 0
-    """Number of this process, from 0; that one alone writes files."""
+    """Index of this process; only process 0 writes files."""
     size: int = 1
-    """How many processes."""
+    """Number of processes."""
     fabric: "Fabric | None" = None
-    """What connects them; None for one plain process."""
+    """The Fabric that connects them; None for a single process."""
 
     @property
     def is_first(self) -> bool:
@@ -79,7 +82,7 @@ class Crew:
 
     @property
     def sum_dtype(self) -> torch.dtype:
-        """Of sums over processes: the widest type that the device has."""
+        """Data type of sums over processes: the widest that the device supports."""
         return torch.float32 if self.device.type == "mps" else torch.float64
 
     def total(self, part: Tensor) -> Tensor:
@@ -91,11 +94,11 @@ class Crew:
         return summed
 
     def agreed(self, value: Any) -> Any:  # noqa: ANN401 - any plain value
-        """What the first process says."""
+        """The value of the first process."""
         return value if self.fabric is None else self.fabric.broadcast(value)
 
     def wait(self) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes reach this call."""
         if self.fabric is not None:
             self.fabric.barrier()
 
@@ -109,15 +112,15 @@ def launched_outside() -> bool:
 
 
 def is_first_process() -> bool:
-    """Whether this process is the one that speaks for all that a launcher has started."""
+    """Whether this process prints for all processes that a launcher started."""
     return not launched_outside() or _told("RANK", _told("SLURM_PROCID", 0, 0), 0) == 0
 
 
 def _told(name: str, default: int, least: int = 1) -> int:
-    """A number that a launcher has put into the environment.
+    """A number that a launcher set in the environment.
 
     Raises:
-        StudyError: it is not such a number.
+        StudyError: it is not a whole number in range.
     """
     text = os.environ.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) < 8 and int(text) >= least):
@@ -127,10 +130,10 @@ def _told(name: str, default: int, least: int = 1) -> int:
 
 
 def join_crew(machine: Machine) -> Crew:
-    """Become one of the processes that share the work; one Fabric launch.
+    """Join the processes that share the work; one Fabric launch.
 
     Raises:
-        StudyError: Fabric is not installed, or has no such device.
+        StudyError: Fabric is not installed, or does not have this device.
     """
     torch.set_num_threads(machine.threads)
     dtype = _DTYPES[machine.precision]
@@ -149,7 +152,7 @@ def join_crew(machine: Machine) -> Crew:
 
 
 def _layout() -> tuple[int, int]:
-    """Processes on each computer, and computers, as the launcher tells them."""
+    """Number of processes per computer and of computers, from the launcher's environment."""
     if "LOCAL_RANK" in os.environ and "WORLD_SIZE" in os.environ:
         size = _told("WORLD_SIZE", 1)
         local = _told("LOCAL_WORLD_SIZE", size)
@@ -184,7 +187,7 @@ def _launched(machine: Machine, local: int, nodes: int) -> "Fabric":
 
 @contextmanager
 def _quiet_fabric() -> Iterator[None]:
-    """Keep Fabric's remarks on its choices from the user, who made them."""
+    """Suppress Fabric's messages about settings that the user chose."""
     import logging
     import warnings
 
@@ -200,7 +203,7 @@ def _quiet_fabric() -> Iterator[None]:
 
 
 def environment(machine: Machine, crew: Crew) -> dict[str, Any]:
-    """What made a result: versions, device, precision, processes and threads."""
+    """The environment of a result: versions, device, precision, processes and threads."""
     import platform
     from importlib.metadata import version
 
@@ -222,7 +225,7 @@ def environment(machine: Machine, crew: Crew) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's own name, where the system tells it."""
+    """The name of the processor, if the system has it."""
     import platform
 
     try:

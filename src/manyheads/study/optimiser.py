@@ -16,13 +16,13 @@ def learning_rate_at(step: int, steps: int, protocol: Protocol, peak: float) -> 
 
     Args:
         step: counted from 0.
-        steps: of the whole run.
-        protocol: with warm-up and decay.
+        steps: number of steps of the run.
+        protocol: gives warm-up and decay.
         peak: the highest rate.
 
     Returns:
-        a rate that rises in a line over the warm-up and then stays, or falls in a line that would
-        reach 0 one step after the last.
+        a rate that rises linearly over the warm-up, then stays constant or falls linearly to 0 one
+        step after the last.
     """
     warmup = protocol.warmup_steps
     if step < warmup:
@@ -37,14 +37,14 @@ class DivergedError(StudyError):
 
 
 class FlatAdamW:
-    """torch's fused AdamW for a flat row, preceded by clipping.
+    """torch's fused AdamW on a flat tensor, with gradient clipping before it.
 
     Args:
         flat: (P,), changed in place by every step.
         weight_decay: decoupled decay, multiplied by the learning rate.
         eps: added to the root of the second moment.
         betas: decay of the first and of the second moment.
-        clip: the largest norm that a gradient keeps; infinity for no limit.
+        clip: maximum norm of the gradient; infinity for no limit.
 
     Source: Loshchilov and Hutter 2019, arXiv:1711.05101.
     """
@@ -96,10 +96,10 @@ class FlatAdamW:
         return {name: value.clone() for name, value in self._state().items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave.
+        """Load a result of `state`.
 
         Raises:
-            StudyError: other names or sizes.
+            StudyError: names or sizes differ.
         """
         if not state:
             return

@@ -27,7 +27,7 @@ MAX_COUNT = 1 << 20
 """Largest number of steps of a run, and of targets of a step."""
 MAX_PARAMETERS = 1 << 26  # 256 MiB in float32, the limit of a model file
 MAX_SEED = 2**12 - 1  # so that seed and step, or epoch, fit the 32 bits of a generator
-_LARGEST = 2**53  # every language holds whole numbers up to here exactly
+_LARGEST = 2**53  # largest whole number that a float64 represents exactly, and all below it
 
 T = TypeVar("T")
 Name = Annotated[str, Field(strict=True, pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
@@ -46,7 +46,7 @@ def _require(holds: bool, message: str) -> None:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def _part(cls: type[T]) -> type[T]:
-    """Make a frozen, keyword-only dataclass whose wrong values raise a PlanError of one line."""
+    """Make a frozen, keyword-only dataclass that raises a one-line PlanError for wrong values."""
     config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
     made: Any = dataclass(frozen=True, kw_only=True, config=config)(cls)
     checked = made.__init__
@@ -166,7 +166,7 @@ class ModelPlan:
     pattern: Literal["learned", "uniform", "shared"] = "learned"
     """"learned", "uniform" (frozen, equal weights) or "shared" (one pattern for all heads)."""
     learning_rate: Real | None = None
-    """The learning rate, where it is fixed beforehand."""
+    """The learning rate, if it is fixed in the plan."""
     learning_rates: tuple[Real, ...] = ()
     """Candidates; the validation loss of the first seed chooses one."""
 
@@ -196,7 +196,7 @@ class ModelPlan:
 
 @_part
 class Comparison:
-    """Two models whose difference, first minus second, is computed seed by seed."""
+    """Two models whose difference, first minus second, is computed per seed."""
 
     first: Name
     """Name of a model."""
@@ -268,10 +268,10 @@ class Plan:
         return tuple((pair.first, pair.second) for pair in self.comparisons)
 
     def model(self, name: str) -> ModelPlan:
-        """The model of a name.
+        """The model of this name.
 
         Raises:
-            PlanError: there is none.
+            PlanError: the plan has no such model.
         """
         for model in self.models:
             if model.name == name:
@@ -283,7 +283,7 @@ class Plan:
         """Kind and sizes of a model.
 
         Args:
-            name: of a model of the plan.
+            name: name of a model of the plan.
             vocab_size: V, number of words found; the plan's maximum unless given.
         """
         model, protocol = self.model(name), self.protocol
@@ -321,7 +321,7 @@ def plan(name_or_path: str | Path) -> Plan:
         name_or_path: a built-in name (see `plan_names`), or the path of a TOML or JSON file.
 
     Raises:
-        PlanError: there is no such plan, or it breaks a rule; the message names file and key.
+        PlanError: the plan does not exist or is not valid; the message names file and key.
     """
     text = str(name_or_path)
     if text in plan_names():
@@ -427,7 +427,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a plan
 
 
 def _toml(document: Mapping[str, Any]) -> str:
-    """The canonical text of what `Plan.to_dict` gives."""
+    """The canonical text of a result of `Plan.to_dict`."""
     lines = [f"{key} = {_value(document[key])}" for key in ("name", "description", "seeds")]
     for key in ("data", "tokenizer", "protocol"):
         lines += ["", f"[{key}]", *_entries(document[key])]

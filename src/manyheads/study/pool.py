@@ -1,4 +1,4 @@
-"""Runs side by side: worker processes, each a crew of one or more, fed with run after run."""
+"""Several runs at a time: crews of worker processes, each given one run after another."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from manyheads.study.machine import Machine
 from manyheads.study.site import Event, Site, Stopped, StopSign
 
 SECONDS_TO_END = 60.0
-"""How long a worker may take to finish its step, save and end."""
+"""Maximum time for a worker to finish its step, save and end, in seconds."""
 
 
 class _Workers:
@@ -64,20 +64,20 @@ class _Workers:
         self.tell("stop")
 
     def tell(self, line: str) -> None:
-        """Send a line to all members; one that has gone is noticed by its silence."""
+        """Send a line to all members; one that has ended is noticed when it does not answer."""
         for member in self.members:
             with suppress(OSError, ValueError):
                 _pipe(member.stdin).write(f"{line}\n")
                 _pipe(member.stdin).flush()
 
     def train(self, run: RunKey, site: Site) -> str:
-        """Have a run trained, and pass the news on.
+        """Train a run in this crew and forward its events.
 
         Returns:
-            why it was stopped; nothing where it is done.
+            why it was stopped; empty if it is done.
 
         Raises:
-            StudyError: it cannot go on, or a process has gone.
+            StudyError: it cannot continue, or a process ended.
         """
         self.tell(json.dumps(asdict(run)))
         for line in _pipe(self.members[0].stdout):
@@ -93,7 +93,7 @@ class _Workers:
                 return ""
         status = self.members[0].wait()
         if self.is_stopped and status == 0:
-            return f"run {run.name} was not begun"
+            return f"run {run.name} was not started: continue with --resume"
         raise StudyError(
             f"run {run.name}: its process ended with status {status} ({self._last_words()}): "
             "continue with --resume; files saved before are intact"
@@ -106,10 +106,10 @@ class _Workers:
         return said[-1][:300] if said else "no message"
 
     def end(self, is_broken: bool) -> None:
-        """Let the members end; kill what does not."""
+        """Wait for the members to end; kill those that do not."""
         self.tell("stop" if is_broken else "end")
         news = _pipe(self.members[0].stdout)
-        # Nothing reads it any more, and a worker must not wait for a reader.
+        # Nothing reads it now, and a worker must not wait for a reader.
         drain = threading.Thread(target=news.read)
         drain.start()
         for member in self.members:
@@ -146,13 +146,13 @@ def _places(devices: int, threads: int) -> list[dict[str, str]]:
 def train_in_workers(
     todo: Sequence[RunKey], machine: Machine, site: Site, sign: StopSign, data: Path | None
 ) -> None:
-    """Train runs in processes of their own, `machine.jobs` at a time.
+    """Train runs in worker processes, `machine.jobs` at a time.
 
     Args:
         todo: the runs.
-        machine: how many processes.
-        site: folder and watchers.
-        sign: asks for a stop.
+        machine: number of processes.
+        site: folder and event receivers.
+        sign: requests a stop.
         data: the file of stories, which each process reads itself.
 
     Raises:
@@ -180,7 +180,7 @@ def train_in_workers(
 
 
 class _Pool:
-    """The runs that wait, and the workers that take them."""
+    """The waiting runs, and the crews that train them."""
 
     def __init__(
         self, todo: Sequence[RunKey], machine: Machine, site: Site, data: Path | None
@@ -198,7 +198,7 @@ class _Pool:
         self.guard = threading.Lock()
 
     def serve(self) -> None:
-        """Give one crew run after run until none is left, or something ends it."""
+        """Give one crew run after run until none is left, or training must stop."""
         try:
             with self.guard:
                 if self.is_stopped:
@@ -212,7 +212,7 @@ class _Pool:
                 with self.guard:
                     self.workers.remove(workers)
                 workers.end(is_broken)
-        except BaseException as error:  # told to the main thread, which raises it
+        except BaseException as error:  # passed to the main thread, which raises it
             self.failures.append(error)
             self.stop()
 

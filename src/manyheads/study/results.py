@@ -22,16 +22,16 @@ _NEEDED = ("plan", "plan_sha256", "data_sha256", "environment", "runs", "aggrega
 
 @dataclass(frozen=True, kw_only=True)
 class StudyResult:
-    """What a finished study found."""
+    """The results of a finished study."""
 
     path: Path
     """The study's folder."""
     content: Mapping[str, Any]
-    """The document that `results.json` holds."""
+    """The content of `results.json`."""
 
     @property
     def runs(self) -> list[dict[str, Any]]:
-        """One record a model and seed."""
+        """One record per model and seed."""
         return list(self.content["runs"])
 
     @property
@@ -41,7 +41,7 @@ class StudyResult:
 
     @property
     def paired(self) -> list[dict[str, Any]]:
-        """Differences between models, seed by seed."""
+        """Differences between models, per seed."""
         return list(self.content["paired"])
 
     def to_json(self) -> str:
@@ -49,7 +49,7 @@ class StudyResult:
         return json.dumps(self.content, allow_nan=False, ensure_ascii=False)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows of a table, a row a model: mean and standard deviation over seeds."""
+        """Headings and rows of a table, one row per model: means and standard deviations."""
         heads = ["model", "parameters", "seeds", *(title for _, title, _ in _COLUMNS)]
         return heads, [self._row(model) for model in self.aggregate]
 
@@ -91,7 +91,7 @@ def read_results(path: Path) -> StudyResult:
     """
     file = path / "results.json"
     if not file.exists():
-        raise StudyError(f"folder ({path}) holds no results: finish the study with --resume")
+        raise StudyError(f"folder ({path}) has no results: finish the study with --resume")
     content = read_json(file)
     missing = [name for name in _NEEDED if name not in content]
     if missing:

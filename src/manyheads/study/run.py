@@ -1,6 +1,6 @@
 """Run a study from plan to results: learning-rate checks, then every model with every seed.
 
-A finished run is never trained again, and a run that another process holds is left to it.
+A finished run is never trained again, and a run that another process has locked is skipped.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,25 +35,25 @@ Trainer = Callable[[Sequence[RunKey]], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What is to be trained, and by whom."""
+    """The runs to train, and the settings to train them with."""
 
     site: Site
-    """Folder, data, processes and watchers."""
+    """Folder, data, processes and event receivers."""
     machine: Machine
-    """How many runs at a time."""
+    """Number of runs at a time."""
     only: tuple[str, ...]
     """Names of models or runs; empty for all."""
     data: Path | None
-    """The file of stories, for processes that have to read it themselves."""
+    """The file of stories, for worker processes, which read it themselves."""
     sign: StopSign
-    """Asks for a stop."""
+    """Requests a stop."""
 
 
 def runs_wanted(folder: Folder, only: Sequence[str]) -> tuple[RunKey, ...]:
-    """The runs of the plan, or those that are named by model or by run.
+    """The runs of the plan, or those named by model or by run.
 
     Raises:
-        StudyError: a name is neither.
+        StudyError: a name is neither a model nor a run.
     """
     runs = folder.runs()
     for name in only:
@@ -64,11 +64,11 @@ def runs_wanted(folder: Folder, only: Sequence[str]) -> tuple[RunKey, ...]:
 
 
 def train_all(order: Order) -> tuple[RunKey, ...]:
-    """Train what is wanted and not done.
+    """Train the requested runs that are not done.
 
     Returns:
-        the runs of the whole plan that are still not done, because they were not wanted or because
-        another process holds them.
+        the runs of the whole plan that are still not done: not requested, or locked by another
+        process.
 
     Raises:
         Stopped: a stop was requested; every state is saved.
@@ -92,7 +92,7 @@ def train_all(order: Order) -> tuple[RunKey, ...]:
 
 
 def train_here(run: RunKey, site: Site) -> None:
-    """Train one run in this process, unless another one holds or has done it.
+    """Train one run in this process, unless another process has locked or finished it.
 
     Raises:
         Stopped: a stop was requested.
@@ -135,19 +135,19 @@ def run_study(
     Args:
         plan: a plan, its name or its path.
         out: the study's folder; empty or new, unless `resume`.
-        data: a file of stories that takes the place of the plan's own source.
-        seeds: other seeds than the plan's; they make it another plan.
-        only: models or runs to train; others are left for another time or process.
+        data: a file of stories that replaces the plan's source.
+        seeds: random seeds instead of the plan's; this makes another plan.
+        only: models or runs to train; the others stay for another call or process.
         resume: continue the study in `out`.
-        report: told of what happens.
+        report: called with every event.
         machine: `device`, `devices`, `precision`, `jobs`, `threads`, as in `Machine`.
 
     Returns:
-        the results, or None where runs of the plan are left for another time or process.
+        the results, or None if runs of the plan are left.
 
     Raises:
         MissingExtraError: the extra `study` is not installed.
-        PlanError: no such plan, or not the one that `out` was begun with.
+        PlanError: the plan does not exist, or is not the one that `out` was started with.
         DataError: the stories cannot be read.
         StudyError: the study cannot start or continue; earlier results are intact.
         Stopped: Ctrl-C; everything is saved.
@@ -188,7 +188,7 @@ def _entered(
     resume: bool,
     facts: dict[str, Any],
 ) -> Folder:
-    """The study's folder, begun or found again; the first process alone begins it."""
+    """The study's folder, created or opened; only the first process creates it."""
     problem: Exception | None = None
     if crew.is_first:
         try:
@@ -207,7 +207,7 @@ def _begin(path: Path, plan: Plan, corpus: Corpus, resume: bool, facts: dict[str
     make_folder(path)
     with lock(path):
         if resume and (path / "study.json").exists():
-            return  # another process has begun it meanwhile
+            return  # another process has created it in the meantime
         facts = {"data_sha256": corpus.sha256, **facts}
         create_folder(path, plan, corpus.tokenizer.to_json(), facts)
 
@@ -226,12 +226,14 @@ def _completed(order: Order) -> StudyResult | None:
     for name, digest in (("plan", folder.plan.sha256), ("data", folder.data_sha256)):
         if result.content[f"{name}_sha256"] != digest:
             file = folder.path / "results.json"
-            raise StudyError(f"file ({file}) is of other {name}: restore it, or use another folder")
+            raise StudyError(
+                f"file ({file}) does not fit the study's {name}: restore it, or use another folder"
+            )
     return result
 
 
 def _finish(order: Order) -> None:
-    """Test in the first process alone, once."""
+    """Test once, in the first process only."""
     site = order.site
     if not site.crew.is_first:
         return

@@ -1,6 +1,6 @@
 """The end of a study: choices are frozen, then the test split is opened and read, once.
 
-Nothing else in the package opens the test split, and it opens for frozen choices only.
+Only this module opens the test split, and only for frozen choices.
 """
 
 import json
@@ -22,35 +22,35 @@ _FILE = "choices.json"
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenChoices:
-    """What validation data chose: for every run of the plan its step and its weights file.
+    """The choices made with validation data: step and weights file of every run of the plan.
 
-    Made by `freeze_choices` alone; `require_frozen` asks the disk again each time.
+    Only `freeze_choices` makes it; `require_frozen` reads the disk again each time.
     """
 
     folder: Folder
     """The study's folder, with `choices.json` and all weights files."""
     digest: str
-    """Hash of the choices as they were frozen, in hexadecimal digits."""
+    """Hash of the frozen choices, in hexadecimal digits."""
 
     @property
     def content(self) -> Mapping[str, Any]:
-        """The choices as they are on disk."""
+        """The choices on disk."""
         return read_json(self.folder.path / _FILE)
 
     def require_frozen(self, data_sha256: str) -> None:
         """Raise unless all runs are done and every choice is on disk, unchanged.
 
         Args:
-            data_sha256: hash of the stories whose test split is asked for.
+            data_sha256: hash of the stories whose test split is requested.
 
         Raises:
-            StudyError: a run of the plan is missing, a file is not the one that was chosen, or the
+            StudyError: a run of the plan is missing, a file was changed after the choice, or the
                 choices were made with other stories.
         """
         begun_with = read_json(self.folder.path / "study.json").get("data_sha256")
         if begun_with != data_sha256:
             raise StudyError(
-                f"choices ({self.folder.path / _FILE}) are of other data "
+                f"choices ({self.folder.path / _FILE}) belong to other data "
                 f"({str(begun_with)[:12]}, expected {data_sha256[:12]}): finish a study on these"
             )
         content = self.content
@@ -69,13 +69,13 @@ class FrozenChoices:
 
 
 def freeze_choices(folder: Folder) -> FrozenChoices:
-    """Write down, once, what was chosen in every run of the plan.
+    """Write the choices of every run of the plan, once.
 
     Args:
-        folder: of a study all runs of which are done.
+        folder: of a study whose runs are all done.
 
     Raises:
-        StudyError: a run is not done, or other choices were frozen before.
+        StudyError: a run is not done, or other choices are already frozen.
     """
     chosen = {
         "plan_sha256": folder.plan.sha256,
@@ -117,13 +117,13 @@ def finish(site: Site) -> dict[str, Any]:
     """Freeze the choices, test every run's best weights, and write `results.json`.
 
     Args:
-        site: of a study all runs of which are done.
+        site: of a study whose runs are all done.
 
     Returns:
-        what `results.json` holds.
+        the content of `results.json`.
 
     Raises:
-        StudyError: a run is not done, or a file is not what it was when it was chosen.
+        StudyError: a run is not done, or a file was changed after the choice.
         Stopped: a stop was requested; the test starts again from its beginning.
     """
     folder = site.folder

@@ -17,7 +17,7 @@ from manyheads.study.machine import Crew
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One piece of news from a run."""
+    """An event of a run."""
 
     run: str
     """The run's name."""
@@ -28,9 +28,9 @@ class Event:
     steps: int = 0
     """Steps of the whole run."""
     train_loss: float | None = None
-    """Mean since the last validation, in nats a target."""
+    """Mean since the last validation, in nats per target."""
     validation_loss: float | None = None
-    """On the fixed slice, in nats a target."""
+    """On the fixed slice, in nats per target."""
     learning_rate: float | None = None
     """Of the last step."""
     says: str = ""
@@ -49,13 +49,13 @@ class Stopped(KeyboardInterrupt):
 
 
 class StopSign:
-    """Something that a training loop looks at after each step."""
+    """A request that the training loop checks after each step."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
 
     def ask(self) -> None:
-        """Ask for a stop after the present step."""
+        """Request a stop after the current step."""
         self._asked.set()
 
     @property
@@ -68,7 +68,7 @@ class StopSign:
 def listening() -> Iterator[StopSign]:
     """Turn Ctrl-C and the terminate signal into a request; a second Ctrl-C stops at once.
 
-    Only the main thread can listen to signals; in another one the sign is never set by them.
+    Only the main thread receives signals; in another thread they have no effect.
     """
     sign = StopSign()
 
@@ -91,24 +91,24 @@ def listening() -> Iterator[StopSign]:
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Where a run takes place, and who watches."""
+    """The context of a run, and the receiver of its events."""
 
     folder: Folder
     """The study's folder."""
     corpus: Corpus
-    """Its stories; the test split is sealed."""
+    """The stories; the test split is sealed."""
     crew: Crew
     """The processes that share the work."""
     report: Report
-    """Told of what happens."""
+    """Called with every event."""
     is_stopping: Callable[[], bool]
-    """Asked after each step."""
+    """Checked after each step."""
     environment: Mapping[str, Any]
-    """Noted with each result."""
+    """Stored with each result."""
 
 
 def fresh_model(site: Site, run: RunKey) -> Trainable:
-    """A run's model with its start values, on the device."""
+    """A run's model with its initial values, on the device."""
     plan, corpus, crew = site.folder.plan, site.corpus, site.crew
     is_unigram = plan.protocol.output_bias == "unigram"
     return Trainable.create(

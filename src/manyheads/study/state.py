@@ -20,7 +20,7 @@ FORMAT = "manyheads-study-1"
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a run has come; with parameters and moments this is all that it goes on from."""
+    """Progress of a run; together with parameters and moments, everything that resuming needs."""
 
     step: int = 0
     """Steps taken."""
@@ -31,35 +31,35 @@ class Progress:
     tokens_seen: int = 0
     """Targets trained on."""
     seconds: float = 0.0
-    """Wall time of all steps and validations that led here."""
+    """Wall time of all steps and validations so far."""
     cpu_seconds: float = 0.0
     """Processor time of the same, over all threads of the first process."""
     best_step: int = 0
     """Step of the best validation loss; 0 before the first."""
     best_loss: float | None = None
-    """The best validation loss, in nats a target."""
+    """The best validation loss, in nats per target."""
     best_sha256: str = ""
     """Hash of the weights file of that step."""
     trace: tuple[Mapping[str, Any], ...] = ()
-    """One entry a validation: step, train_loss, validation_loss, learning_rate."""
+    """One entry per validation: step, train_loss, validation_loss, learning_rate."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and lists."""
+        """The progress as numbers and lists."""
         return asdict(self) | {"trace": [dict(entry) for entry in self.trace]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Progress":
-        """Read what `to_dict` gave."""
+        """Build a progress from the result of `to_dict`."""
         return cls(**{**values, "trace": tuple(values["trace"])})
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> str:
-    """Write tensors and facts in one file, at once.
+    """Write tensors and metadata to one file, under a temporary name that is then renamed.
 
     Args:
-        path: where.
+        path: the file.
         tensors: by name.
-        facts: what JSON can hold.
+        facts: metadata that JSON can represent.
 
     Returns:
         the file's hash, in hexadecimal digits.
@@ -79,10 +79,10 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `save_tensors` wrote.
 
     Returns:
-        tensors by name, on the processor, and facts.
+        tensors by name, on the CPU, and metadata.
 
     Raises:
-        StudyError: the file is missing, damaged, or not of this form.
+        StudyError: the file is missing, damaged, or of another format.
     """
     try:
         with safe_open(path, framework="pt") as stream:
@@ -101,7 +101,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _sorted(data: bytes) -> bytes:
-    """The same file with its header's keys in order: the library writes them in any order."""
+    """The same file with the header's keys sorted; the library writes them in any order."""
     size = int.from_bytes(data[:8], "little")
     text = json.dumps(json.loads(data[8 : 8 + size]), sort_keys=True, separators=(",", ":"))
     header = text.encode()

@@ -1,7 +1,7 @@
 """Means over seeds, and differences between models that were trained on the same seeds.
 
 A value that is missing or not finite is reported, never filled in. Each difference has a note on
-what so few seeds can show.
+the limits of so few seeds.
 """
 
 import math
@@ -15,7 +15,7 @@ from manyheads.core.errors import StudyError
 Run = Mapping[str, Any]
 LEVEL = 0.95
 RESAMPLES = 9999
-BOOTSTRAP_SEED = 20240917  # any number does; it is fixed so that a report can be made again
+BOOTSTRAP_SEED = 20240917  # any number; fixed, so that a report is reproducible
 FEW_SEEDS = 6
 """With fewer seeds than this a bootstrap interval is too narrow."""
 _SPREAD = 1e-12  # smallest range of differences, relative to their size, that is not rounding
@@ -25,8 +25,8 @@ _NO_MEASUREMENT = frozenset({"seed", "num_heads", "head_dim", "parameters"})
 def aggregate(runs: Sequence[Run]) -> dict[str, dict[str, dict[str, float | None]]]:
     """Mean and standard deviation over seeds of every number that runs measured.
 
-    The standard deviation divides by n - 1; of one seed there is none (None). A metric that one run
-    of a model lacks, or that is not finite there, has neither mean nor deviation for that model.
+    The standard deviation divides by n - 1; it is None for one seed. If a run of a model lacks a
+    metric, or its value is not finite, mean and deviation are None for that model.
 
     Args:
         runs: as in `results.json`: each with `model`, `seed` and numbers.
@@ -50,23 +50,23 @@ def paired_differences(
 ) -> list[dict[str, Any]]:
     """The difference between two models per seed, with intervals for its mean.
 
-    Both models of a pair saw the same data in the same order for one seed, so their difference
-    varies less than either of them. A difference is model_a minus model_b: below zero,
-    model_a has the smaller value.
+    For one seed, both models of a pair saw the same data in the same order, so their difference
+    varies less than either value. A difference is model_a minus model_b; if it is negative, model_a
+    has the smaller value.
 
     Args:
         runs: as in `results.json`.
         comparisons: pairs (model_a, model_b).
-        metric: which number of a run is compared.
+        metric: the number of a run to compare.
         resamples: resamples of the bootstrap.
         seed: random seed of the bootstrap.
 
     Returns:
-        One dictionary a pair: `model_a`, `model_b`, `metric`, `n`, `seeds`, `differences`, `mean`,
-        `sd`, `level`, `interval` of the bootstrap with its `method`, `resamples` and
+        One dictionary per pair: `model_a`, `model_b`, `metric`, `n`, `seeds`, `differences`,
+        `mean`, `sd`, `level`, `interval` of the bootstrap with its `method`, `resamples` and
         `bootstrap_seed`, `t_interval` (exact where differences are normally distributed),
-        `left_out` (seeds that could not be compared, and why) and `note`. What cannot be computed
-        is None.
+        `left_out` (seeds that could not be compared, and why) and `note`. A value that cannot be
+        computed is None.
 
     Raises:
         StudyError: a comparison is not a pair, or names a model that has no run.
@@ -195,12 +195,12 @@ def _bootstrap(differences: Sequence[float], resamples: int, seed: int) -> dict[
 def _resampled(
     differences: Sequence[float], method: str, resamples: int, seed: int
 ) -> list[float] | None:
-    """One bootstrap interval, or None where the method has none for these numbers."""
+    """One bootstrap interval, or None if the method has none for these numbers."""
     import numpy as np
     from scipy.stats import bootstrap
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is seen in an interval that is not a number
+        warnings.simplefilter("ignore")  # their cause shows as an interval that is not a number
         found = bootstrap(
             (np.array(differences),),
             np.mean,
@@ -227,34 +227,34 @@ def _t_interval(differences: Sequence[float]) -> list[float] | None:
 
 
 def _note(differences: Sequence[float], left_out: Sequence[object]) -> str:
-    """What an interval over so few seeds can and cannot show."""
+    """The limits of an interval over so few seeds."""
     n = len(differences)
     said = [f"{len(left_out)} seed(s) left out, see left_out."] if left_out else []
     if n == 0:
         return " ".join([*said, "No seed can be compared."])
     if n == 1:
-        return " ".join([*said, "One seed has no spread: there is no interval."])
+        return " ".join([*said, "One seed has no spread, so there is no interval."])
     if not _has_spread(differences):
-        return " ".join([*said, f"All {n} differences are equal: there is no spread to resample."])
+        return " ".join([*said, f"All {n} differences are equal, so there is no interval."])
     if n < FEW_SEEDS:
         said.append(_few(n))
     said.append(_signs(differences))
-    said.append("The interval is about seeds alone: other data, splits or settings are not in it.")
+    said.append("The interval covers seeds only, not other data, splits or settings.")
     return " ".join(said)
 
 
 def _few(n: int) -> str:
     """Why a bootstrap interval over fewer than six differences is too narrow.
 
-    The mean of a resample lies between the smallest and the largest difference. These two hold the
-    median of what the differences are drawn from with probability 1 - 2 ** (1 - n).
+    The mean of a resample is between the smallest and the largest difference. This range contains
+    the median of the distribution of differences with probability 1 - 2 ** (1 - n).
     """
     covered = 100 * (1 - 2.0 ** (1 - n))
     return (
-        f"{n} seeds are few: a bootstrap interval cannot reach beyond the smallest and the largest "
-        f"of the {n} differences, which between them hold the true median in {covered:.3g} % of "
-        f"repetitions and not in {100 * LEVEL:.0f} %; it is too narrow. The t interval is honest "
-        "about that if the differences are normally distributed."
+        f"{n} seeds are few: the bootstrap interval is always between the smallest and the largest "
+        f"of the {n} differences. That range contains the true median in {covered:.3g} % of "
+        f"repetitions, not in {100 * LEVEL:.0f} %, so the interval is too narrow. The t interval "
+        "is correct if the differences are normally distributed."
     )
 
 
@@ -266,6 +266,6 @@ def _signs(differences: Sequence[float]) -> str:
         return f"The seeds disagree about the sign: {below} of {n} differences are below zero."
     chance = 100 * 2.0 ** (1 - n)
     return (
-        f"All {n} differences have one sign; without any true difference that happens in "
-        f"{chance:.3g} % of repetitions."
+        f"All {n} differences have the same sign. By chance alone that happens in {chance:.3g} % "
+        "of repetitions."
     )

@@ -1,8 +1,7 @@
 """One training run: steps, validation, saving, resuming, and the analysis of its heads.
 
-A step depends on parameters, moments and the number of the step only, because the order of the data
-follows from the seed and that number. A resumed run therefore ends bit for bit like one without a
-stop.
+A step depends only on parameters, moments and its number, because seed and number determine the
+order of the data. So a resumed run gives the same bits as a run without a stop.
 """
 
 import math
@@ -25,15 +24,15 @@ from manyheads.study.site import Event, Site, Stopped, fresh_model
 from manyheads.study.state import Progress, load_tensors, save_tensors
 
 _SEED = 1
-_CHOOSING = 256  # windows that choose the next head to go; the others measure
+_CHOOSING = 256  # windows that choose the next head to remove; the others measure
 
 
 def heads_of_run(run: RunKey, site: Site) -> dict[str, Any] | None:
-    """The analysis of a run's heads, or None where the plan asks for none or there are no heads.
+    """The analysis of a run's heads, or None if the plan has no analysis or the model no heads.
 
     Args:
         run: a run whose best weights are saved.
-        site: where.
+        site: context of the run.
 
     Raises:
         StudyError: the weights are damaged.
@@ -55,15 +54,15 @@ def heads_of_run(run: RunKey, site: Site) -> dict[str, Any] | None:
 
 
 VALIDATION_SEED = 0
-"""What the fixed validation slice is drawn from, in every study."""
+"""Random seed of the fixed validation slice, in every study."""
 SECONDS_BETWEEN_NEWS = 0.25
 
 
 class Training:
-    """One run in the making.
+    """The training of one run.
 
     Args:
-        run: which one.
+        run: the run.
         site: where.
 
     Raises:
@@ -107,7 +106,7 @@ class Training:
 
         Raises:
             Stopped: a stop was requested; the state is saved.
-            DivergedError: a loss is no number; a check of a learning rate notes it and is done.
+            DivergedError: a loss is not finite; a learning-rate check records it and ends.
             StudyError: a file cannot be read or written.
         """
         self._restore()
@@ -158,7 +157,7 @@ class Training:
         return bool(stops)
 
     def _share(self, batch: Tensor) -> Tensor:
-        """This process's part of a batch."""
+        """The part of a batch of this process."""
         crew = self.site.crew
         part = batch if crew.size == 1 else batch.tensor_split(crew.size)[crew.rank]
         return part.to(self.device)
@@ -204,7 +203,7 @@ class Training:
         return save_tensors(path, self.trainable.model.state_dict(), facts)
 
     def _facts(self) -> dict[str, Any]:
-        """What every file of this run says of itself."""
+        """The metadata of every file of this run."""
         return {
             "run": self.run.name,
             "config": self.trainable.config.to_dict(),
@@ -234,7 +233,7 @@ class Training:
         self._clock = (wall, cpu)
 
     def _restore(self) -> None:
-        """Go on from the saved state, where there is one."""
+        """Resume from the saved state, if there is one."""
         path = self.site.folder.state(self.run)
         make_folder(path.parent)
         if not self.site.crew.agreed(path.exists()):
@@ -249,7 +248,7 @@ class Training:
         flat = tensors.pop("flat", torch.empty(0))
         if flat.shape != self.trainable.flat.shape or flat.dtype != self.trainable.flat.dtype:
             raise StudyError(
-                f"file ({path}) holds {flat.numel()} parameters of {flat.dtype}, expected "
+                f"file ({path}) has {flat.numel()} parameters of {flat.dtype}, expected "
                 f"{self.trainable.flat.numel()} of {self.trainable.flat.dtype}: use the same "
                 "precision, or delete it to restart that run"
             )
@@ -304,7 +303,7 @@ class Training:
 
 
 def _sampler(site: Site, run: RunKey) -> CandidateSampler | None:
-    """What draws the words that training steps score, where the plan asks for a sample."""
+    """The sampler of the words that training steps score; None if they score all."""
     protocol = site.folder.plan.protocol
     if protocol.scored_head is None or protocol.scored_tail is None:
         return None

@@ -1,8 +1,8 @@
 """A process that trains one run after another for a study: `python -m manyheads.study.worker`.
 
-Its argument is one JSON object; it reads runs as JSON lines from standard input, and writes news as
-JSON lines to standard output. When standard input ends, as when its parent dies, it finishes the
-step, saves and ends.
+Its argument is one JSON object; it reads runs as JSON lines from standard input, and writes events
+as JSON lines to standard output. When standard input ends, for example because its parent died, it
+finishes the step, saves and ends.
 """
 
 import json
@@ -26,7 +26,7 @@ from manyheads.study.site import Event, Site, Stopped, StopSign
 
 
 def main() -> int:
-    """Work until there is nothing left to do; every error is told to the parent."""
+    """Work until nothing is left to do; every error is sent to the parent."""
     news = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print must not mix with the events
     sign = StopSign()
@@ -88,7 +88,7 @@ def _commands(sign: StopSign) -> "queue.Queue[dict[str, Any] | None]":
 
 
 def _send(news: TextIO, message: dict[str, Any]) -> None:
-    """Send a message to the parent, if it is still there."""
+    """Send a message to the parent, if it still runs."""
     with suppress(OSError):
         news.write(json.dumps(message) + "\n")
         news.flush()

@@ -257,7 +257,7 @@ class Callee:
             return Outcome(raised=short(error), inputs=kept, given_masks=masks)
         if output is None:
             return Outcome(
-                raised="TypeError: the answer holds no tensor",
+                raised="TypeError: the result has no tensor",
                 raw=raw,
                 inputs=kept,
                 given_masks=masks,

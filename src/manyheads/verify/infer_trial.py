@@ -110,7 +110,7 @@ class Trials:
         return Reply(
             output=output,
             raw=raw,
-            raised=None if output is not None else "TypeError: the answer holds no tensor",
+            raised=None if output is not None else "TypeError: the result has no tensor",
         )
 
     def draw(self, *shape: int, seed: int = 0) -> Tensor:

@@ -55,9 +55,7 @@ def load_target(target: str, folder: Path) -> object:
 
 def _from_file(path: Path, target: str) -> ModuleType:
     if not path.is_file():
-        raise NoSubjectError(
-            f"target ({brief(target)}): the file {path} does not exist: check the path"
-        )
+        raise NoSubjectError(f"target ({brief(target)}): there is no file {path}: check the path")
     name = f"manyheads_subject_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -30,7 +30,7 @@ _Path = Annotated[str, Rule(_PATH, {"min_length": 1})]
 _Order = Annotated[
     str,
     Rule(
-        'must hold q, k and v (or k and v) once each: write "qkv" or "kv"',
+        'must have each of q, k and v (or k and v) once: write "qkv" or "kv"',
         {"pattern": "^(qkv|qvk|kqv|kvq|vqk|vkq|kv|vk)$"},
     ),
 ]
@@ -276,7 +276,8 @@ def subject_from_declared(
 def _read(given: Any, target: str, folder: Path) -> Subject:  # noqa: ANN401 - checked here
     if not isinstance(given, Mapping):
         raise SubjectError(
-            f"subject ({type(given).__name__}) must be a Subject, or a dict as a subject file holds"
+            f"subject ({type(given).__name__}) must be a Subject, or a dict with the fields of "
+            "a subject file"
         )
     return subject_from_dict({"target": target, **given}, folder)
 

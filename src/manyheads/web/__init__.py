@@ -1,1 +1,1 @@
-"""The page in the browser: the numbers it shows, the folder it is built to, and its server."""
+"""The page in the browser: its models, its files and its server."""

@@ -1,7 +1,6 @@
-"""The shipped models as the page loads them: files beside the page, and a list of them inside it.
-
-`model_files` gives what is served; `script_twins` gives the same bytes as classic scripts, for a
-page that is opened from disk and may fetch nothing. Neither loads torch.
+"""The shipped models as the page loads them: files next to the page, and a list in the page.
+`model_files` returns the served files. `model_scripts` returns the same bytes as classic scripts,
+for a page that is opened from disk and cannot fetch files. Neither loads torch.
 """
 
 import base64
@@ -14,12 +13,12 @@ from typing import Any
 from manyheads.core.errors import CheckpointError
 
 SHIPPED = Path(__file__).parents[1] / "checkpoints" / "data"
-"""Where the package keeps its models; that room loads torch, so its files are read here."""
+"""Folder of the package's models; `checkpoints` loads torch, so the files are read here."""
 FOLDER = "models"
-"""Where the page finds them."""
+"""Folder from which the page loads them."""
 WORDS = f"{FOLDER}/words.json"
 _PIECE = 3 * (1 << 16)
-"""Bytes decoded without a pause; a multiple of three, so that each piece stands for whole bytes."""
+"""Bytes decoded without a pause; a multiple of three, so that each piece encodes whole bytes."""
 
 
 def model_files(shipped: Path | None = None) -> dict[str, bytes]:
@@ -29,8 +28,7 @@ def model_files(shipped: Path | None = None) -> dict[str, bytes]:
         shipped: the folder of shipped models; the package's own unless given.
 
     Returns:
-        "models/words.json", and "models/NAME.safetensors" for each model; nothing where no model
-        comes with the package.
+        "models/words.json", and "models/NAME.safetensors" for each model; empty if the package has no models.
 
     Raises:
         CheckpointError: a file is missing, damaged or changed.
@@ -46,7 +44,7 @@ def model_files(shipped: Path | None = None) -> dict[str, bytes]:
     return files
 
 
-def script_twins(files: Mapping[str, bytes]) -> dict[str, bytes]:
+def model_scripts(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """A classic script for each file of `model_files`, which hands over its bytes as text.
 
     Args:
@@ -59,7 +57,7 @@ def script_twins(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def shipped_index(shipped: Path) -> dict[str, Any] | None:
-    """Read the list of the shipped models; None where no model comes with the package.
+    """Read the list of the shipped models; None if the package has no models.
 
     Args:
         shipped: the folder of shipped models.
@@ -80,7 +78,7 @@ def shipped_index(shipped: Path) -> dict[str, Any] | None:
 
 
 def _checked(shipped: Path, entry: Mapping[str, Any]) -> bytes:
-    """A file of the list, read whole, with the hash that the list gives."""
+    """A file of the list; its hash must be the one in the list."""
     path = shipped / Path(str(entry["file"])).name
     try:
         data = path.read_bytes()

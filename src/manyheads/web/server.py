@@ -33,7 +33,7 @@ _POLICY = (
 _MOST_PACKED = 4_000_000
 """Bytes of the largest text that is compressed, once, when the server starts."""
 _SECONDS_TO_ASK = 10.0
-"""A client that has not sent a whole request by then is closed."""
+"""Seconds after which a client without a complete request is closed."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -61,7 +61,7 @@ _NOT_FOUND = b"""<!doctype html>
 
 
 def page_app(bundle: Mapping[str, bytes], port: int) -> ASGIApp:
-    """Make the server's application: it answers with the files of the bundle and nothing else.
+    """Make the server's application, which serves only the files of the bundle.
 
     The files are looked up by name in memory, so no path can lead out of them.
 
@@ -89,7 +89,7 @@ def _policy(bundle: Mapping[str, bytes]) -> str:
 
 
 def _refusal(scope: Scope, hosts: set[str], headers: Mapping[str, str]) -> Response | None:
-    """Why a request gets no file: another Host, or more than reading."""
+    """The refusal of a request: another Host, or a method other than GET and HEAD."""
     given = [host.lower() for host in Headers(scope=scope).getlist("host")]
     if len(given) != 1 or given[0] not in hosts:
         return PlainTextResponse("This server answers requests for localhost only.\n", 400, headers)
@@ -117,7 +117,7 @@ def _answer(
 
 
 def _packed(name: str, content: bytes) -> bytes | None:
-    """The gzip form of a text; None for what is sent as it is."""
+    """The compressed text; None for files that are sent as they are."""
     is_text = any(word in _type_of(name) for word in ("text/", "json", "svg"))
     return gzip.compress(content, mtime=0) if is_text and len(content) <= _MOST_PACKED else None
 
@@ -142,7 +142,7 @@ def open_socket(port: int) -> socket.socket:
         ConfigError: no such port, or it is taken or not allowed.
     """
     if not 0 <= port <= 65535:
-        raise ConfigError(f"port ({port}) must be 0 to 65535: pass another with --port")
+        raise ConfigError(f"port ({port}) must be from 0 to 65535: pass another with --port")
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -160,7 +160,7 @@ def open_socket(port: int) -> socket.socket:
 
 
 def make_server(bundle: Mapping[str, bytes], port: int) -> uvicorn.Server:
-    """Make the server of a bundle; it listens once it is run.
+    """Make the server of a bundle; it listens when it runs.
 
     Args:
         bundle: files by name, as `read_bundle` gives them.
@@ -191,10 +191,9 @@ def run_server(bundle: Mapping[str, bytes], listener: socket.socket) -> None:
 
 
 class _PageProtocol(H11Protocol):
-    """HTTP/1.1 that closes clients which never finish a request, and explains what it refuses.
-
-    uvicorn by itself waits for ever for the rest of a request. It answers a request that cannot be
-    read with 400 and closes at once, so that a client which is still sending sees a reset.
+    """HTTP/1.1 that closes clients which never finish a request, and explains refusals. uvicorn
+    itself waits forever for the rest of a request. It answers a request that it cannot parse with
+    400 and closes at once, so a client that is still sending sees a reset.
     """
 
     _timer: asyncio.TimerHandle | None = None

@@ -1,9 +1,9 @@
-"""The built page as files: its folder, its content, and how it is written elsewhere.
+"""The built page as files: its folder, its content, and writing it to another folder.
 
 The page's language models are in another folder of the package and are added here, so that the
 package contains them once. A written site contains each of them a second time, as a script: a page
-opened from disk may load nothing else. It also contains ONNX Runtime and the ONNX files, which work
-from a server only.
+opened from disk cannot load other files. It also contains ONNX Runtime and the ONNX files, which
+work from a server only.
 """
 
 import hashlib
@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError
-from manyheads.web.models import FOLDER, model_files, script_twins
+from manyheads.web.models import FOLDER, model_files, model_scripts
 
 STATIC = Path(__file__).parent / "static"
-"""Where the page is built to, and where the wheel carries it."""
+"""Folder of the built page, also in the wheel."""
 MANIFEST = "manyheads-site.json"
 """In a written site: the list of the files that were written, with their SHA-256."""
 
@@ -43,7 +43,7 @@ def read_bundle(static: Path | None = None, models: Path | None = None) -> dict[
 
 
 def write_site(out: Path, static: Path | None = None, models: Path | None = None) -> list[str]:
-    """Write the page as a folder that works from any address, and from disk.
+    """Write the page as a folder that works at any address, and when opened from disk.
 
     The folder is made in a temporary place and moved when it is complete. A folder that contains
     anything but an earlier, unchanged site is refused, so no file of the user is lost.
@@ -60,7 +60,7 @@ def write_site(out: Path, static: Path | None = None, models: Path | None = None
         ConfigError: the page is not built, or `out` cannot be written or contains other files.
         CheckpointError: a model is missing or damaged.
     """
-    bundle = _with_twins(read_bundle(static, models))
+    bundle = _with_scripts(read_bundle(static, models))
     try:
         place = out.resolve()
         _refuse_others(out, place)
@@ -83,10 +83,10 @@ def write_site(out: Path, static: Path | None = None, models: Path | None = None
     return list(bundle)
 
 
-def _with_twins(bundle: Mapping[str, bytes]) -> dict[str, bytes]:
+def _with_scripts(bundle: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the bundle, with a script for each file of the models."""
     loaded = {name: data for name, data in bundle.items() if name.startswith(f"{FOLDER}/")}
-    return {**bundle, **script_twins(loaded)}
+    return {**bundle, **model_scripts(loaded)}
 
 
 def _write_files(folder: Path, bundle: Mapping[str, bytes]) -> None:
@@ -128,7 +128,7 @@ def _manifest(place: Path) -> dict[str, str]:
 
 
 def _replace(place: Path, draft: Path, old: Path) -> None:
-    """Put the draft in its place; the folder itself stays where there is one."""
+    """Move the draft to its place; an existing folder is kept."""
     if not place.exists():
         os.rename(draft, place)
         return

@@ -23,7 +23,7 @@ export function samplingFrom(settings: GenerateSettings, vocabSize: number): Sam
   const { temperature = 0.8, topK = null, seed = 0 } = settings;
   if (!(temperature >= 0 && temperature < Infinity))
     throw new ModelError(
-      `temperature (${temperature}) must be a finite number from 0: use 0 for the best word each time, or a number such as 0.8.`,
+      `temperature (${temperature}) must be a finite number of at least 0: use 0 for the most probable word, or a number such as 0.8.`,
     );
   const most = vocabSize - NEVER_CHOSEN.length;
   if (topK !== null && !(Number.isInteger(topK) && topK >= 1 && topK <= most))
