@@ -21,7 +21,7 @@ from tests.faults.problems import STANDARD, problem_of
 
 
 def _families() -> dict[str, Callable[[], list[Variant]]]:
-    """The readings of every file of the room, by its name."""
+    """The readings of every file of `faults`, by its name."""
     names = [module.name for module in pkgutil.iter_modules(manyheads.faults.__path__)]
     modules = {name: import_module(f"manyheads.faults.{name}") for name in names}
     return {name: m.variants for name, m in modules.items() if hasattr(m, "variants")}

@@ -1,6 +1,6 @@
-"""The public names: what the root package and each room export.
+"""The public names: exports of the root package and of each subpackage.
 
-``python -m tests.house.public_names`` writes the pinned list anew, for a change that means to.
+``python -m tests.house.public_names`` writes the pinned list again, after a deliberate change.
 """
 
 import importlib
@@ -11,8 +11,8 @@ from tests.house.sources import PACKAGE
 PINNED = Path(__file__).with_suffix(".txt")
 
 
-def rooms() -> list[str]:
-    """The import names of the root package and of every room."""
+def packages() -> list[str]:
+    """The import names of the root package and of every subpackage."""
     return [
         "manyheads",
         *sorted(f"manyheads.{p.parent.name}" for p in PACKAGE.glob("*/__init__.py")),
@@ -20,13 +20,13 @@ def rooms() -> list[str]:
 
 
 def exported(module: str) -> list[str]:
-    """What a room exports, in the order in which it says so; nothing where it has no __all__."""
+    """The `__all__` of a package; empty if it has none."""
     return list(getattr(importlib.import_module(module), "__all__", ()))
 
 
 def public_names() -> list[str]:
-    """Every public name, such as manyheads.core.shapes.split_heads, in order of rooms and names."""
-    return [f"{room}.{name}" for room in rooms() for name in exported(room)]
+    """Every public name, such as manyheads.core.shapes.split_heads, in order of packages and names."""
+    return [f"{package}.{name}" for package in packages() for name in exported(package)]
 
 
 if __name__ == "__main__":

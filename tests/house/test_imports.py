@@ -102,20 +102,20 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 # file, what it is made to import, and the contract that forbids it
-ROOMS = "Rooms import downwards only"
+LEVELS = "Packages import only lower levels"
 FORBIDDEN_IMPORTS = [
-    ("core/config.py", "manyheads.attention.loop", ROOMS),
-    ("web/site.py", "manyheads.report.pages", ROOMS),
+    ("core/config.py", "manyheads.attention.loop", LEVELS),
+    ("web/site.py", "manyheads.report.pages", LEVELS),
     ("core/shapes.py", "manyheads.core.config", "No cycles"),
     ("attention/packed.py", "manyheads.attention.loop", "The three forms"),
-    ("worksheets/exact.py", "manyheads.core.shapes", "The exact oracle"),
-    ("verify/checks/masking.py", "manyheads.faults.softmax", "Checks never reach"),
+    ("worksheets/exact.py", "manyheads.core.shapes", "The exact solution"),
+    ("verify/checks/masking.py", "manyheads.faults.softmax", "Checks never import"),
 ]
 
 
 @pytest.fixture
-def small_house(tmp_path: Path) -> Path:
-    """A package with our rooms and contracts, all of which are kept."""
+def small_package(tmp_path: Path) -> Path:
+    """A package with our folders and contracts, all of which are kept."""
     files = ["attention/loop.py", "attention/packed.py", "attention/fused.py", "core/shapes.py"]
     files += ["core/config.py", "faults/softmax.py", "report/pages.py", "verify/checks/masking.py"]
     files += ["web/site.py", "worksheets/exact.py", "cli/main.py"]
@@ -131,21 +131,21 @@ def small_house(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_contracts_hold_for_a_sound_house(small_house: Path) -> None:
-    done = lint_imports(small_house)
+def test_contracts_hold_for_a_sound_package(small_package: Path) -> None:
+    done = lint_imports(small_package)
     assert done.returncode == 0, done.stdout
 
 
-def test_contracts_catch_forbidden_imports(small_house: Path) -> None:
+def test_contracts_catch_forbidden_imports(small_package: Path) -> None:
     for name, imported, _ in FORBIDDEN_IMPORTS:
-        with (small_house / "src" / "manyheads" / name).open("a", encoding="utf-8") as file:
+        with (small_package / "src" / "manyheads" / name).open("a", encoding="utf-8") as file:
             file.write(f"import {imported}\n")
-    done = lint_imports(small_house)
+    done = lint_imports(small_package)
     assert done.returncode == 1
     for name, imported, contract in FORBIDDEN_IMPORTS:
         section = next(part for part in broken_parts(done.stdout) if part.startswith(contract))
         importer = "manyheads." + name.removesuffix(".py").replace("/", ".")
-        arrows = [f"{importer} -> {imported}", ".shapes -> .config"]  # cycles: without the room
+        arrows = [f"{importer} -> {imported}", ".shapes -> .config"]  # cycles: without the package
         assert any(arrow in section for arrow in arrows), section
 
 
@@ -154,8 +154,8 @@ def broken_parts(report: str) -> list[str]:
     return re.findall(r"^(\S.*\n-+\n(?:.*\n)*?)(?=^\S.*\n-+\n|\Z)", report, re.M)
 
 
-def test_contract_catches_a_room_that_is_not_listed(small_house: Path) -> None:
-    (small_house / "src" / "manyheads" / "utils.py").touch()
-    done = lint_imports(small_house)
+def test_contract_catches_a_room_that_is_not_listed(small_package: Path) -> None:
+    (small_package / "src" / "manyheads" / "utils.py").touch()
+    done = lint_imports(small_package)
     assert done.returncode == 1
     assert "utils" in done.stdout

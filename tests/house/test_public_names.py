@@ -6,18 +6,20 @@ from types import ModuleType
 
 import pytest
 
-from tests.house.public_names import PINNED, exported, public_names, rooms
+from tests.house.public_names import PINNED, exported, public_names, packages
 
 
 def missing(module: str) -> list[str]:
-    """The exported names that the room does not have."""
-    room = importlib.import_module(module)
-    return [name for name in exported(module) if not hasattr(room, name)]
+    """The exported names that the package does not have."""
+    package = importlib.import_module(module)
+    return [name for name in exported(module) if not hasattr(package, name)]
 
 
 def test_exported_names_are_sorted_and_exist() -> None:
-    unsorted = [room for room in rooms() if exported(room) != sorted(set(exported(room)))]
-    absent = {room: missing(room) for room in rooms() if missing(room)}
+    unsorted = [
+        package for package in packages() if exported(package) != sorted(set(exported(package)))
+    ]
+    absent = {package: missing(package) for package in packages() if missing(package)}
     assert (unsorted, absent) == ([], {})
 
 
@@ -37,10 +39,10 @@ def test_public_names_are_pinned() -> None:
 
 
 def test_an_exported_name_that_is_not_there_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = ModuleType("sample_room")
-    room.__dict__.update({"__all__": ["absent", "there"], "there": 1})
-    monkeypatch.setitem(sys.modules, "sample_room", room)
-    assert missing("sample_room") == ["absent"]
+    package = ModuleType("sample_package")
+    package.__dict__.update({"__all__": ["absent", "there"], "there": 1})
+    monkeypatch.setitem(sys.modules, "sample_package", package)
+    assert missing("sample_package") == ["absent"]
 
 
 def test_an_unknown_name_of_the_root_is_an_attribute_error() -> None:

@@ -1,1 +1,1 @@
-"""Tests of the layouts room."""
+"""Tests of the layouts package."""
