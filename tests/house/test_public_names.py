@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.house.public_names import PINNED, exported, public_names, packages
+from tests.house.public_names import PINNED, exported, packages, public_names
 
 
 def missing(module: str) -> list[str]:
