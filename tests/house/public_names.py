@@ -25,7 +25,7 @@ def exported(module: str) -> list[str]:
 
 
 def public_names() -> list[str]:
-    """Every public name, such as manyheads.core.shapes.split_heads, in order of packages and names."""
+    """Every public name, such as manyheads.heads.entropy, in order of packages and names."""
     return [f"{package}.{name}" for package in packages() for name in exported(package)]
 
 

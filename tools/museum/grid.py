@@ -52,10 +52,10 @@ CHECKS: dict[str, Check] = {
     "values": _values,
     **{_title(check): _ALONE.get(check.__name__, check) for check in LATER},
 }
-"""Every check by its title; those that read what others observed observe it themselves."""
+"""Every check by its title; a check that needs the observations of others makes them itself."""
 
 _INSIDE = 3e-5
-"""Largest relative difference where float32 inside is declared, as in a run."""
+"""Largest relative difference if `compute_dtype` float32 is declared, as in a run."""
 
 
 def caught_by(made: nn.Module, subject: Subject) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ _POPULAR_INTRO = """## What popular tests miss
 
 The same modules, tested with seven tests that people often write for attention. **passes** means
 that the test passes although the fault is present. A dash means that the test does not apply: a
-correct module with this declaration fails it too (a worksheet has no rotary positions, say).
+correct module with this declaration fails it too. For example, a worksheet has no rotary positions.
 Worksheets are solved in one plain call, in evaluation mode, without padding and without a cache.
 """
 

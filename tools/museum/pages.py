@@ -31,17 +31,17 @@ Sizes: B samples, T queries, S keys, H heads of width d, G key/value heads, D = 
 """
 
 _LEGAL = (
-    "Its outputs are those of sound attention with other weights. A model that is trained with it "
-    "from the start learns; only pretrained weights or a reference show the mistake."
+    "Its outputs equal those of correct attention with other weights. A model that is trained "
+    "with it from the start learns. Only pretrained weights or a reference show the mistake."
 )
 _TRAINS = "Every weight gets a gradient, so training continues without an error."
 
 
 def _shape(example: FaultExample) -> str:
-    """What shapes say, by the popular test that asks only for them and by sizes of one."""
+    """Whether the shape is right, by the popular shape test and at sizes of one."""
     row = row_of(example.fault)
     if "size one" in row.caught and "values" not in row.caught:
-        return "The shape is wrong where a size is 1, and right otherwise."
+        return "The shape is wrong if a size is 1, and right otherwise."
     return "The output has the right shape." if "shape only" in row.let_through else ""
 
 
@@ -75,9 +75,9 @@ def _numbers(example: FaultExample) -> str:
 def _found_by(example: FaultExample) -> str:
     row = row_of(example.fault)
     through = [name for name in POPULAR if name in row.let_through]
-    text = f"Found by: {', '.join(row.caught)}."
+    text = f"- Found by: {', '.join(row.caught)}"
     if through:
-        text += f" Tests that pass: {', '.join(through)}."
+        text += f"\n- Popular tests that pass: {', '.join(through)}"
     return text
 
 
@@ -90,7 +90,7 @@ def example_text(example: FaultExample) -> str:
         f"```py\n# wrong\n{kind.wrong.strip()}\n\n# right\n{kind.right.strip()}\n```",
         f"{_shape(example)} {_training(example)}",
         _numbers(example),
-        f"{_found_by(example)} Fix: {kind.fix}.",
+        f"{_found_by(example)}\n- Fix: {kind.fix}",
     )
     return "\n\n".join(parts)
 

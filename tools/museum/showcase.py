@@ -94,7 +94,7 @@ def _rows(
     first = place + 1 + x.shape[1] - right.shape[1]
     what = f"output at position {first}"
     if is_dropped:
-        what += ", in training with dropout 0.3 (the right one from the same seed)"
+        what += ", in training with dropout 0.3 (both with the same random seed)"
     if "padding" in example.kind:
         what += ", all keys hidden" if "zero" in example.kind else ", key 2 hidden"
     if "cache" in example.kind:
@@ -181,12 +181,15 @@ _PROBES: dict[str, tuple[str, Probe]] = {
     "strides-ignored": ("output at position 4, the input in transposed memory", _other_memory),
     "unregistered-parameters": ("in `state_dict()`", _stored),
     "gradient-cut": ("largest gradient of W_K", _key_gradient),
-    "mask-mutated": ("the caller's empty mask after the call, 1 = blocked", _mask_after),
+    "mask-mutated": ("the caller's mask after the call, empty before it; 1 = blocked", _mask_after),
     "returned-weights": ("weights of head 1 at position 4, in training", _weights_in_training),
     "dtype-mismatch": ("in float16", _in_half),
     "mask-value-in-half": ("in float16", _in_half),
-    "half-overflow": ("not finite for 200 times the input in float16", _not_finite),
-    "low-precision": ("the mean of 4,096 ones in bfloat16, as four are right", _long_sum),
+    "half-overflow": (
+        "numbers that are not finite, in float16, for 200 times the input",
+        _not_finite,
+    ),
+    "low-precision": ("the mean of 4,096 ones in bfloat16", _long_sum),
 }
 
 
