@@ -238,5 +238,5 @@ def test_a_file_of_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_no_module_is_refused(tmp_path: Path) -> None:
-    with annotations_unchecked(), pytest.raises(ConfigError, match=r"model \(str\) is none"):
+    with annotations_unchecked(), pytest.raises(ConfigError, match=r"model \(str\) is not a model"):
         export_onnx("four-heads", tmp_path / "model.onnx")  # type: ignore[arg-type]  # on purpose

@@ -208,7 +208,7 @@ def test_a_model_of_a_study_is_named_by_its_path(run: Run, small_models: Path) -
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--temperature", "-0.1"], r"temperature \(-0.1\) must be a finite number from 0"),
+        (["--temperature", "-0.1"], r"temperature \(-0.1\) must be a finite number of at least 0"),
         (["--temperature", "nan"], r"--temperature.*'nan' is not a valid number"),
         (["--temperature", "inf"], r"--temperature.*'inf' is not a valid number"),
         (["--temperature", "warm"], "--temperature"),

@@ -154,7 +154,7 @@ def test_other_files_are_refused_by_name(tmp_path: Path) -> None:
             "q has dtype torch.int32, expected floating point",
         ),
         (tensors | {"output": tensors["output"] + 1}, kind, "contradict each other"),
-        (tensors | {"v": tensors["v"][0]}, kind, r"contradict each other: v has shape"),
+        (tensors | {"v": tensors["v"][0]}, kind, r"v has shape .* contradict each other"),
     ]
     for given, metadata, words in cases:
         save_file({n: t.clone() for n, t in given.items()}, path, metadata)

@@ -137,7 +137,7 @@ def test_a_shortened_parquet_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"story": ["a"]}, 'column "text" of texts, and has story'),
+        ({"story": ["a"]}, 'column "text" of texts, but has story'),
         ({"text": [1, 2]}, 'column "text" of texts'),
         ({"text": [["a"], ["b"]]}, 'column "text" of texts'),
         ({"text": ["a", "b", None]}, "row 3 has none"),
@@ -156,7 +156,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path, read: object) -
     (tmp_path / "folder.txt").mkdir()
     with pytest.raises(DataError, match=r"none\.txt\) does not exist"):
         read(tmp_path / "none.txt")
-    with pytest.raises(DataError, match=r"folder\.txt\) must be an ordinary file"):
+    with pytest.raises(DataError, match=r"folder\.txt\) must be a regular file"):
         read(tmp_path / "folder.txt")
     with pytest.raises(DataError, match=r"cannot be read \(File name too long"):
         read(tmp_path / ("a" * 300 + ".txt"))

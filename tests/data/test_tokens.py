@@ -138,7 +138,7 @@ def test_a_tokeniser_with_other_special_words_is_refused() -> None:
 @pytest.mark.parametrize("part", ["normalizer", "pre_tokenizer"])
 def test_a_tokeniser_that_cannot_cut_text_is_refused(part: str) -> None:
     rules = json.loads(WordTokenizer.train(["a a b b"]).to_json()) | {part: None}
-    with pytest.raises(DataError, match="must say how text is cut"):
+    with pytest.raises(DataError, match="must define how text is split"):
         WordTokenizer.from_json(json.dumps(rules))
 
 

@@ -126,7 +126,7 @@ def test_probability_is_the_softmax_over_all_words() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"temperature": -0.5}, r"temperature \(-0.5\) must be a finite number from 0"),
+        ({"temperature": -0.5}, r"temperature \(-0.5\) must be a finite number of at least 0"),
         ({"temperature": math.nan}, r"temperature \(nan\)"),
         ({"temperature": math.inf}, r"temperature \(inf\)"),
         ({"top_k": 0}, r"top_k \(0\) must be at least 1"),
