@@ -93,6 +93,15 @@ describe("a what-if choice", () => {
     ).toBe(true);
   });
 
+  it("of one wide head keeps the values of the heads that are on editable", () => {
+    const solved = live("three-heads", { isWide: true, headsOff: [0] });
+    const width = live("three-heads").width;
+    expect(solved.headMatrix(0, "W_V").at(0, width).place).toBe("heads.1.W_V[0][0]");
+    for (const column of Array.from({ length: width }, (_, at) => at)) {
+      expect(solved.headMatrix(0, "W_V").at(0, column).place).toBeNull();
+    }
+  });
+
   it("of one wide head finds the home of a value where values are narrower than keys", () => {
     const given = catalog.worksheets.find(({ name }) => name === "two-routes") as Worksheet;
     const sequence = given.sequences[0] as Sequence;
