@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import manyheads as mh
+import manyheads.attention.module  # loading it inside a strategy would draw random numbers
 from tests.factories import inputs_of, layer_of, random_like
 
 
