@@ -1,5 +1,7 @@
 """How numbers are shown: rounded floats, and exact numbers in four ways."""
 
+from decimal import Decimal
+
 import pytest
 
 from manyheads.worksheets.arithmetic import NEGATIVE_INFINITY
@@ -73,6 +75,11 @@ def test_exact_text_is_replaced_from_its_longest_length(number: str, limit: int,
 def test_decimals_change_their_form_at_their_limits(number: str, given: str, decimal: str) -> None:
     value = parse_number(number)
     assert (given_text(value), decimal_text(value)) == (given, decimal)
+
+
+def test_decimals_of_a_number_that_is_not_exact_change_their_form_at_the_same_limits() -> None:
+    shown = {"0.0001": "0.0001", "0.000099": "9.90e-05", "0.0994": "0.0994", "0.0995": "0.100"}
+    assert {text: decimal_text(Decimal(text)) for text in shown} == shown
 
 
 def test_full_text_leaves_out_exact_text_of_more_than_60_characters() -> None:

@@ -8,6 +8,7 @@ import {
   fieldDecimals,
   fractionStyle,
   neededDecimals,
+  pythonFloat,
   quantityText,
   valueText,
 } from "../src/numbers/show";
@@ -81,13 +82,19 @@ describe("exact text", () => {
 
   it("is written with three decimals from 0.0005 to a million, else as a power of ten", () => {
     const of = (value: number) => fractionStyle(decimal({ value, low: 0 }));
-    expect([0.00051, 0.00049].map(of)).toEqual(["0.001", "4.90e-04"]);
+    expect([0.0005, 0.000499].map(of)).toEqual(["0.001", "4.99e-04"]);
     expect([999999.25, 1e6].map(of)).toEqual(["999999.250", "1.00e+06"]);
   });
 
   it("has three significant digits from 0.0001 to 0.0995 where decimals are asked for", () => {
     const of = (value: number) => decimalStyle(decimal({ value, low: 0 }));
-    expect([0.00010004, 0.000099].map(of)).toEqual(["0.0001", "9.90e-05"]);
-    expect([0.09944, 0.0996].map(of)).toEqual(["0.0994", "0.100"]);
+    expect([0.0001, 0.000099].map(of)).toEqual(["0.0001", "9.90e-05"]);
+    expect([0.09944, 0.0995].map(of)).toEqual(["0.0994", "0.100"]);
+  });
+
+  it("is written for Python with a power of ten from 1e16 on and below 0.0001", () => {
+    expect([1e16, 9999999999999998].map(pythonFloat)).toEqual(["1e+16", "9999999999999998.0"]);
+    expect([0.0001, 0.000099].map(pythonFloat)).toEqual(["0.0001", "9.9e-05"]);
+    expect([0, -2, 0.5].map(pythonFloat)).toEqual(["0.0", "-2.0", "0.5"]);
   });
 });
