@@ -1,6 +1,8 @@
 """Every option and argument of every command, taken from click's own tree, with bad values."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -8,6 +10,7 @@ from typing import NamedTuple
 import click
 import pytest
 
+import manyheads as mh
 from manyheads.cli import types
 from manyheads.cli.main import COMMANDS, cli, main
 
@@ -110,6 +113,65 @@ def test_every_path_refuses_a_pipe_at_once(
     assert len(found) > 15
     calls = [parameter.called_with("pipe", lambda _: "none") for parameter in found]
     assert not list(filter(None, (refusal(call, capsys) for call in calls)))
+
+
+@pytest.mark.parametrize("path", ["", "x" * 5000], ids=["empty", "too long"])
+def test_every_path_that_cannot_exist_is_refused_by_the_name_of_its_option(
+    path: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    offenders = []
+    for found in parameters((click.Path, types.NameOrPath)):
+        call = found.called_with(path, lambda _: "none.pdf")
+        metavar = found.parameter.metavar
+        named = [f"'{name}'" for name in (*found.parameter.opts, metavar) if name]
+        status, errors = main(call), capsys.readouterr().err
+        if status != 2 or not any(name.lower() in errors.lower() for name in named):
+            offenders.append(errors)
+    assert not offenders
+    assert not list(tmp_path.iterdir())
+
+
+_ANSWERS = "score/7: 0, 0, 0"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "{run} quiz exercises --answers <(echo '{answers}')",
+        "(sleep 0.2; echo '{answers}') | {run} quiz exercises --answers -",
+        "{run} quiz exercises --answers - < answers.txt",
+    ],
+    ids=["process substitution", "slow pipe", "redirected file"],
+)
+def test_a_file_of_answers_may_be_a_pipe_or_standard_input(words: str, tmp_path: Path) -> None:
+    (tmp_path / "answers.txt").write_text(_ANSWERS)
+    line = words.format(run=f"{sys.executable} -m manyheads.cli.main", answers=_ANSWERS)
+    done = subprocess.run(
+        ["bash", "-c", f"{line} --data ."],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "0 of 1 right" in done.stdout
+
+
+def test_a_worksheet_may_come_from_standard_input() -> None:
+    text = mh.worksheet("two-routes").to_json()
+    done = subprocess.run(
+        [sys.executable, "-m", "manyheads.cli.main", "worksheet", "show", "-"],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("two-routes")
 
 
 def test_every_text_is_refused_in_one_short_line(

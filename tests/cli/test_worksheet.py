@@ -124,7 +124,7 @@ def test_schema_is_printed_and_own_file_follows_it(
     [
         (["solve", "two-rouds"], r"worksheet (two-rouds) is neither a name nor a file: use river"),
         (["solve", "./none.json"], "file (./none.json) does not exist: check its name"),
-        (["solve", "."], "file (.) is not a regular file"),
+        (["solve", "."], "file (.) cannot be opened (is a folder)"),
         (["solve", "two-routes", "--sequence", "x"], "sequence (x) is not in two-routes: use main"),
         (["solve", "two-routes", "--receiver", "4"], "receiver (4) must be 1 to 3: use 3"),
         (["solve", "two-routes", "--receiver", "0"], "receiver (0) must be 1 to 3"),

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from manyheads.core import files
-from manyheads.core.files import clear_parts, lock_folder, reason_of, write_whole
+from manyheads.core.files import clear_parts, lock_folder, read_file, reason_of, write_whole
 
 HOLDER = """
 import sys, pathlib
@@ -75,3 +77,37 @@ def test_a_folder_is_held_by_one_process_and_freed_when_it_is_killed(tmp_path: P
         other.kill()
     with lock_folder(tmp_path):
         pass
+
+
+@pytest.mark.parametrize(("size", "is_more"), [(9, False), (10, False), (11, True)])
+def test_a_file_is_read_up_to_one_byte_more_than_its_limit(
+    size: int, is_more: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(b"x" * size)
+    assert (len(read_file(tmp_path / "file", 10)) > 10) == is_more
+
+
+@pytest.mark.parametrize("limit", [None, 100_000, 300_000])
+def test_a_pipe_with_a_writer_is_read_like_a_file(limit: int | None, tmp_path: Path) -> None:
+    pipe, data = tmp_path / "pipe", bytes(200_000)
+    os.mkfifo(pipe)
+    writer = Thread(target=_written, args=(pipe, data), daemon=True)
+    writer.start()
+    read = read_file(pipe, limit, patience=30.0)
+    writer.join(timeout=30)
+    assert len(read) == min(len(data), len(data) if limit is None else limit + 1)
+
+
+def _written(pipe: Path, data: bytes) -> None:
+    with suppress(BrokenPipeError):
+        pipe.write_bytes(data)
+
+
+def test_a_pipe_without_a_writer_and_a_device_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="nothing was written to this pipe"):
+        read_file(tmp_path / "pipe", 10, patience=0.0)
+    with pytest.raises(OSError, match="is a device"):
+        read_file(Path("/dev/zero"), 10)
+    with pytest.raises(OSError, match="is a folder"):
+        read_file(tmp_path, 10)

@@ -6,6 +6,7 @@ This package does not import `manyheads.data`, so it returns the tokeniser as JS
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,7 +67,7 @@ def load_shipped(name: str, folder: Path | None = None) -> Shipped:
     known = shipped_models(folder)
     if name in known:
         return _named(name, folder)
-    if name.lower().endswith(_ENDING) or Path(name).is_file():
+    if name.lower().endswith(_ENDING) or os.path.isfile(name):
         return _at(Path(name))
     choices = f"use {', '.join(known)}" if known else "this installation has no models: use"
     joint = ", or" if known else ""

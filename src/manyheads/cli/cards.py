@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from manyheads.cli.learn_options import DATA
-from manyheads.cli.types import FilePath, IntRange
+from manyheads.cli.types import FilePath, InputPath, IntRange
 
 _Command = Callable[..., Any]
 
@@ -142,7 +142,7 @@ def export_cards(out: Path, topic: str | None, force: bool) -> None:
 
 
 @cards.command("import")
-@click.argument("file", type=FilePath())
+@click.argument("file", type=InputPath())
 @_json
 @DATA
 @click.pass_obj

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from manyheads.cli.types import INTEGER, FilePath
+from manyheads.cli.types import INTEGER, NAME_OR_PATH, FilePath
 from manyheads.core.errors import ConfigError
 from manyheads.core.extras import has_package, require
 
@@ -29,7 +29,7 @@ def export(ctx: click.Context) -> None:
 
 
 @export.command()
-@click.argument("model")
+@click.argument("model", type=NAME_OR_PATH)
 @click.argument("out", type=FilePath())
 @click.option(
     "--weights", "with_weights", is_flag=True, help="Add the attention weights as an output."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from manyheads.cli.types import INTEGER, NUMBER, IntRange
+from manyheads.cli.types import INTEGER, NAME_OR_PATH, NUMBER, IntRange
 
 if TYPE_CHECKING:
     from manyheads.data.tokens import WordTokenizer
@@ -25,6 +25,7 @@ _LONGEST_NAMED = 40
     "name",
     default="four-heads",
     show_default=True,
+    type=NAME_OR_PATH,
     metavar="NAME|FILE",
     help="Name of a shipped model, or path of a .safetensors file of a study.",
 )

@@ -6,7 +6,7 @@ from manyheads.cli.types import FilePath
 
 DATA = click.option(
     "--data",
-    type=FilePath(),
+    type=FilePath(file_okay=False),
     metavar="DIR",
     help="Folder of your answers (default: your user data folder).",
 )

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from manyheads.core.errors import LearnError
+from manyheads.cli.types import FilePath
 
 if TYPE_CHECKING:
     from manyheads.learn.notebooks import Written
 
 
 @click.command()
-@click.argument("place", metavar="DIR")
+@click.argument("folder", metavar="DIR", type=FilePath(file_okay=False))
 @click.option(
     "--force", is_flag=True, help="Replace notebooks in DIR that you have run or changed."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def notebooks(place: str, force: bool, as_json: bool) -> None:
+def notebooks(folder: Path, force: bool, as_json: bool) -> None:
     r"""Copy the Jupyter notebooks, without outputs, to the folder DIR.
 
     The command creates DIR if it does not exist. If you have run or changed a notebook there, it
@@ -32,9 +32,6 @@ def notebooks(place: str, force: bool, as_json: bool) -> None:
     """
     from manyheads.learn.notebooks import write_notebooks
 
-    if not place:  # as an unset variable of a shell gives it; a path of "" would be this folder
-        raise LearnError("DIR () is empty: name a folder, or . for the current one")
-    folder = Path(place)
     written = write_notebooks(folder, force)
     click.echo(_document(folder, written) if as_json else _text(folder, written))
 

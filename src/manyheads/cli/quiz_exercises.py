@@ -10,7 +10,7 @@ import click
 
 from manyheads.cli.asking import Asker, EndOfAnswers
 from manyheads.cli.learn_options import DATA, FORCE, PAPER
-from manyheads.cli.types import INTEGER, FilePath
+from manyheads.cli.types import INTEGER, FilePath, InputPath
 from manyheads.core.errors import LearnError
 from manyheads.core.tables import wrapped
 from manyheads.learn.exercises.answers import answers_from_file
@@ -70,9 +70,10 @@ Examples:
 )
 @click.option(
     "--answers",
-    type=FilePath(),
+    type=InputPath(),
     metavar="FILE",
-    help='File of answers to mark: {"score/7": "1/2, 0, 3"}, or lines such as score/7: 1/2, 0, 3.',
+    help='File of answers to mark: {"score/7": "1/2, 0, 3"}, or lines such as score/7: 1/2, 0, 3. '
+    "A dash reads standard input.",
 )
 @click.option("--with-answers", is_flag=True, help="Show answers, known mistakes and working.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; ask nothing.")

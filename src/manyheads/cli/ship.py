@@ -8,7 +8,7 @@ import click
 from manyheads.cli.types import INTEGER, FilePath
 from manyheads.core.errors import ManyHeadsError
 
-_FOLDER = click.Path(file_okay=False, path_type=Path)
+_FOLDER = FilePath(file_okay=False)
 _AT_ONCE = 512
 
 

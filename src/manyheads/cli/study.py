@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from manyheads.cli.types import FilePath, IntRange
+from manyheads.cli.types import NAME_OR_PATH, FilePath, IntRange
 from manyheads.core.text import quoted
 
 if TYPE_CHECKING:
     from manyheads.study.plan import Plan
     from manyheads.study.results import StudyResult
 
-_FOLDER = click.Path(file_okay=False, path_type=Path)
+_FOLDER = FilePath(file_okay=False)
 _FILE = FilePath(dir_okay=False)
 _COUNT = IntRange(1, 256)
 
@@ -154,7 +154,7 @@ def _run_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @study.command()
-@click.argument("plan_name", metavar="PLAN")
+@click.argument("plan_name", metavar="PLAN", type=NAME_OR_PATH)
 @_run_options
 def run(
     plan_name: str,

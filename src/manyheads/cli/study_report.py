@@ -9,10 +9,10 @@ from manyheads.cli.types import FilePath
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=FilePath())
+@click.argument("folder", metavar="DIR", type=FilePath(file_okay=False))
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FilePath(file_okay=False),
     metavar="DIR2",
     help="Folder for the files (default DIR).",
 )

@@ -1,19 +1,22 @@
 """Types of options and arguments, the same for all commands.
 
 Numbers are written with the digits 0 to 9: Python also reads `1_0`, `nan` and the digits of other
-scripts, which in an option are more likely mistakes. A path may not name a pipe or a device,
-because reading one can wait forever.
+scripts, which in an option are more likely mistakes. A path may not name a device, because reading
+one can wait forever, and a pipe only where `core/files.py: read_file` reads it.
 """
 
+import errno
 import math
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
-from manyheads.core.text import quoted
+from manyheads.core.files import reason_of
+from manyheads.core.text import brief, quoted
 
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 _DECIMAL = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
@@ -61,8 +64,10 @@ class FloatRange(Number, click.FloatRange):
 class FilePath(click.Path):
     """The path of a file that exists or is to be written; neither a pipe nor a device."""
 
-    def __init__(self, *, exists: bool = False, dir_okay: bool = True) -> None:
-        super().__init__(exists=exists, dir_okay=dir_okay, path_type=Path)
+    def __init__(
+        self, *, exists: bool = False, file_okay: bool = True, dir_okay: bool = True
+    ) -> None:
+        super().__init__(exists=exists, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
 
     def convert(
         self,
@@ -71,21 +76,70 @@ class FilePath(click.Path):
         ctx: click.Context | None,
     ) -> Any:  # noqa: ANN401 - a Path, which click's annotation does not express
         """Read the path of an option."""
+        mode = _mode_of(self, value, param, ctx)
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        if _is_special(path):
-            self.fail(f"{str(path)!r} is a pipe or a device: give a regular file.", param, ctx)
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or self.takes(mode)):
+            shown = repr(brief(str(path)))
+            self.fail(f"{shown} is a pipe or a device: give a regular file.", param, ctx)
         return path
 
+    def takes(self, mode: int) -> bool:
+        """Whether what is neither a file nor a folder may be named; a mode of 0 is nothing yet."""
+        return mode == 0
 
+
+class InputPath(FilePath):
+    """The path of a small file to read; `-` is standard input, and a pipe may be read."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - a text or a default
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401 - as above
+        """Read the path of an option."""
+        return super().convert(STANDARD_INPUT if value == "-" else value, param, ctx)
+
+    def takes(self, mode: int) -> bool:
+        """A pipe that no program writes to is refused when it is read."""
+        return mode == 0 or stat.S_ISFIFO(mode)
+
+
+class NameOrPath(click.types.StringParamType):
+    """The name of something that comes with the package, or the path of a file; it stays text."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - a text or a default
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str:
+        """Read the name or path."""
+        _mode_of(self, value, param, ctx)
+        return str(value)
+
+
+STANDARD_INPUT = "/dev/stdin"
 INTEGER = Integer()
 NUMBER = Number()
+NAME_OR_PATH = NameOrPath()
 
 
-def _is_special(path: Path) -> bool:
+def _mode_of(
+    kind: "click.ParamType[Any]",
+    path: str | Path,
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> int:
+    """The file mode of what a path names, 0 if there is nothing; an impossible path is refused."""
+    if not os.fspath(path):  # as an unset variable of a shell gives it; Path("") is this folder
+        kind.fail("it is empty: give a path, or . for the current folder.", param, ctx)
     try:
-        return path.exists() and not path.is_file() and not path.is_dir()
-    except OSError:  # such as a name that is too long, which is reported when the file is opened
-        return False
+        return os.stat(path).st_mode
+    except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            kind.fail(f"{brief(str(path))!r}: {reason_of(error)}: give another path.", param, ctx)
+        return 0
 
 
 def _refuse(

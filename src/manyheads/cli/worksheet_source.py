@@ -1,14 +1,17 @@
 """The worksheet of a command: its name or file, and the numbers that `--set` changes."""
 
+from pathlib import Path
+
 import click
 
+from manyheads.cli.types import NAME_OR_PATH, STANDARD_INPUT
 from manyheads.core.errors import WorksheetError
 from manyheads.core.text import quoted
 from manyheads.worksheets.library import Worksheet
 from manyheads.worksheets.library import worksheet as opened
 
-SOURCE = click.argument("source", metavar="NAME|FILE")
-"""The worksheet."""
+SOURCE = click.argument("source", metavar="NAME|FILE", type=NAME_OR_PATH)
+"""The worksheet; `-` is standard input."""
 SET = click.option(
     "--set",
     "changes",
@@ -37,7 +40,7 @@ def edited_worksheet(source: str, changes: tuple[str, ...]) -> Worksheet:
                 f"--set ({quoted(change)}) must be PATH=VALUE: write it like heads.0.W_Q[3][1]=1/2"
             )
         edits[place.strip()] = value.strip()
-    sheet = opened(source)
+    sheet = opened(Path(STANDARD_INPUT) if source == "-" else source)
     return sheet.edit(edits) if edits else sheet
 
 

@@ -5,6 +5,7 @@ A failure is a plain OSError; the caller adds the name of the argument and the r
 
 import errno
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -35,6 +36,47 @@ def write_whole(path: Path, data: bytes) -> None:
     finally:
         part.unlink(missing_ok=True)
     _sync_folder(path.parent)
+
+
+def read_file(path: Path, limit: int | None = None, patience: float = 1.0) -> bytes:
+    """Read a file, or a pipe that a program writes to, such as a shell's `<(...)`.
+
+    Args:
+        path: the file or pipe.
+        limit: how many bytes to read, all if None; one byte more shows that there are more.
+        patience: seconds to wait for a writer of a pipe, so that a pipe without one never blocks.
+
+    Raises:
+        OSError: it cannot be read, is a folder or a device, or is a pipe that nothing was written
+            to.
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        kind = "is a folder" if stat.S_ISDIR(mode) else "is a device"
+        raise OSError(errno.EINVAL, kind, str(path))
+    most = -1 if limit is None else limit + 1
+    opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(opened, "rb") as stream:
+        if stat.S_ISREG(mode):
+            return stream.read(most)
+        first = _first_bytes(opened, time.monotonic() + patience)
+        if not first:
+            raise OSError(errno.EINVAL, "nothing was written to this pipe", str(path))
+        os.set_blocking(opened, True)
+        return first + stream.read(most if limit is None else max(0, most - len(first)))
+
+
+def _first_bytes(pipe: int, until: float) -> bytes:
+    """What a pipe holds, as soon as it holds something; nothing where no program writes to it."""
+    while True:
+        try:
+            found = os.read(pipe, 1 << 16)
+        except BlockingIOError:  # a program has it open for writing, and may take its time
+            os.set_blocking(pipe, True)
+            found = os.read(pipe, 1 << 16)
+        if found or time.monotonic() >= until:
+            return found
+        time.sleep(0.02)
 
 
 def clear_parts(folder: Path) -> None:

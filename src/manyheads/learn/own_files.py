@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from platformdirs import user_data_path
 
 from manyheads.core.errors import LearnError
-from manyheads.core.files import lock_folder, reason_of, write_whole
+from manyheads.core.files import lock_folder, read_file, reason_of, write_whole
 
 
 class Records(NamedTuple):
@@ -53,9 +53,7 @@ def read_records(path: Path) -> Records:
         LearnError: it cannot be read, or a line before the last is damaged; nothing is changed.
     """
     try:
-        if path.exists() and not path.is_file():  # a device or a pipe might never end
-            raise LearnError(f"file ({path}) is not a regular file: move it away, or use another")
-        content = path.read_bytes()
+        content = read_file(path)
     except FileNotFoundError:
         return Records((), "")
     except OSError as error:

@@ -6,6 +6,7 @@ the files in `plans/`.
 """
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -19,6 +20,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from manyheads.core.errors import ConfigError, PlanError
+from manyheads.core.files import read_file
 from manyheads.core.text import brief, quoted
 from manyheads.models.config import ModelConfig
 
@@ -327,7 +329,7 @@ def plan(name_or_path: str | Path) -> Plan:
     if text in plan_names():
         return plan_from_text((files("manyheads.study") / "plans" / f"{text}.toml").read_text())
     path, shown = Path(name_or_path), brief(text, 300)
-    if path.suffix not in (".toml", ".json") and not path.is_file():
+    if path.suffix not in (".toml", ".json") and not os.path.isfile(path):
         known = ", ".join(plan_names())
         raise PlanError(f"plan ({shown}) is not known: use {known}, or a .toml or .json file")
     content = _content(path, shown)
@@ -358,8 +360,7 @@ def plan_from_text(text: str, *, is_json: bool = False) -> Plan:
 
 def _content(path: Path, shown: str) -> str:
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        data = read_file(path, MAX_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise PlanError(f"file ({shown}) cannot be opened ({reason}): check its name") from error

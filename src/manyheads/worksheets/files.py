@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import WorksheetError
+from manyheads.core.files import read_file
 from manyheads.core.text import quoted
 from manyheads.worksheets.numbers import Literal, is_json_number
 from manyheads.worksheets.places import Key, joined
@@ -32,24 +33,17 @@ def document_from_file(path: str | Path) -> dict[str, Any]:
     """Read a worksheet file as a JSON document.
 
     Raises:
-        WorksheetError: the file cannot be opened, is not a regular file, too large, or not JSON.
+        WorksheetError: the file cannot be read, is too large, or is not JSON.
     """
     shown = quoted(Literal(path), 200)
     try:
-        if not Path(path).exists():
-            raise WorksheetError(f"file ({shown}) does not exist: check its name and folder")
-        if not Path(path).is_file():
-            raise WorksheetError(
-                f"file ({shown}) is not a regular file: give the path of a JSON file"
-            )
-        with Path(path).open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        data = read_file(Path(path), MAX_BYTES)
+    except FileNotFoundError as error:
+        raise WorksheetError(f"file ({shown}) does not exist: check its name and folder") from error
     except (OSError, ValueError) as error:
-        if isinstance(error, WorksheetError):
-            raise
         reason = getattr(error, "strerror", None) or str(error)
         raise WorksheetError(
-            f"file ({shown}) cannot be opened ({reason}): check its name"
+            f"file ({shown}) cannot be opened ({reason}): give the path of a JSON file"
         ) from error
     try:
         return document_from_bytes(data)

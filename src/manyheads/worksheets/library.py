@@ -1,5 +1,6 @@
 """Worksheets for users: read, edit, solve and explain them. A worksheet never changes."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,7 @@ def worksheet(name_or_path: str | Path) -> Worksheet:
     if isinstance(name_or_path, str) and name_or_path in names:
         return Worksheet.from_document(document_from_file(_DATA / f"{name_or_path}.json"))
     is_path = isinstance(name_or_path, Path) or any(c in name_or_path for c in "./\\")
-    if not is_path and not Path(name_or_path).exists():
+    if not is_path and not os.path.exists(name_or_path):
         raise WorksheetError(
             f"worksheet ({quoted(Literal(name_or_path))}) is neither a name nor a file: "
             f"use {', '.join(names)} or the path of a JSON file"

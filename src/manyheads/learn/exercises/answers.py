@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from manyheads.core.errors import LearnError
-from manyheads.core.files import reason_of
+from manyheads.core.files import read_file, reason_of
 from manyheads.core.text import brief
 
 MAX_BYTES = 1_000_000
@@ -20,8 +20,7 @@ def answers_from_file(path: Path) -> dict[str, str]:
         LearnError: the file cannot be read, is too large, or answers an exercise twice.
     """
     try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
+        content = read_file(path, MAX_BYTES)
     except OSError as error:
         raise LearnError(
             f"file ({path}) cannot be read ({reason_of(error)}): check the path"
