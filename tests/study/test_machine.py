@@ -104,10 +104,15 @@ def test_the_launcher_tells_processes_and_computers(
     assert _layout() == layout
 
 
-@pytest.mark.parametrize("text", ["many", "", "0", "-1", "9" * 5000])
+@pytest.mark.parametrize("text", ["many", "", "0", "-1", "10000000", "9" * 5000])
 def test_a_launcher_that_tells_no_number_is_refused(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_NTASKS", text)
     with pytest.raises(StudyError, match=r"SLURM_NTASKS \(.{0,40}\) must be a whole number from 1"):
         launched_outside()
+
+
+def test_a_launcher_may_tell_a_number_of_seven_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_NTASKS", "9999999")
+    assert launched_outside()

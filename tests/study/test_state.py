@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,20 @@ def test_damaged_json_is_named(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="latin-1")
     with pytest.raises(StudyError, match=r"file\.json\) is "):
         read_json(path)
+
+
+def test_a_folder_is_waited_for_five_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def held(path: Path, patience: float) -> nullcontext[None]:
+        asked.append((path, patience))
+        return nullcontext()
+
+    monkeypatch.setattr("manyheads.study.folder.lock_folder", held)
+    with lock(tmp_path):
+        assert asked == [(tmp_path, 5.0)]
 
 
 def test_a_folder_is_held_by_one_and_then_free(tmp_path: Path) -> None:
