@@ -46,8 +46,8 @@ assert embedding.shape == (20, 4) and positions.shape == (10, 4)
 assert w_q.shape == w_k.shape == w_v.shape == (2, 4, 2) and w_o.shape == (4, 4)
 
 # %% [markdown]
-# The expected results, computed exactly for each sentence. `stacked` joins the two sentences
-# to a batch.
+# The expected results, computed exactly for each sentence. `stacked` puts the two sentences
+# into one batch.
 
 # %%
 solutions = [sheet.solve(sentence.name, exact=True) for sentence in sheet.sequences]
@@ -58,7 +58,7 @@ def stacked(name):
 
 
 def agree(ours, name):
-    """Hold a tensor against the exact answers, and say how many numbers that were."""
+    """Compare a tensor with the exact answers, and print how many numbers agree."""
     torch.testing.assert_close(ours, stacked(name), rtol=0, atol=1e-12)
     print(f"{ours.numel()} numbers of {name} agree, shape {list(ours.shape)}")
 
@@ -103,7 +103,7 @@ wide = torch.cat(list(w_q), dim=1)  # (D, H * d): head 1's columns, then head 2'
 cut = (x @ wide).view(2, 10, 2, 2).transpose(1, 2)  # (B, T, H, d) -> (B, H, T, d)
 torch.testing.assert_close(cut, q)
 
-mixed = (x @ wide).view(2, 2, 10, 2)  # the right shape, and tokens in the wrong head
+mixed = (x @ wide).view(2, 2, 10, 2)  # the right shape, but tokens in the wrong head
 assert mixed.shape == q.shape and not torch.allclose(mixed, q)
 
 # %% [markdown]
@@ -125,7 +125,7 @@ agree(scores, "scores")
 # exponential is zero, so the softmax over the last axis distributes 1 over the others.
 
 # %%
-allowed = torch.ones(10, 10, dtype=torch.bool).tril()  # True = may be seen
+allowed = torch.ones(10, 10, dtype=torch.bool).tril()  # True = may attend
 weights = scores.masked_fill(~allowed, -math.inf).softmax(dim=-1)
 
 agree(weights, "attn_weights")
@@ -371,10 +371,10 @@ def generate(prompt, count):
 
 
 for sentence in sheet.sequences:
-    said = [token.lower() for token in sentence.tokens] + [sentence.target]
-    told = generate(" ".join(said[:3]), 11)
-    print(*told[:11], "|", *told[11:])
-    assert told[:11] == said and len(told) == 14
+    expected = [token.lower() for token in sentence.tokens] + [sentence.target]
+    words = generate(" ".join(expected[:3]), 11)
+    print(*words[:11], "|", *words[11:])
+    assert words[:11] == expected and len(words) == 14
 
 # %% [markdown]
 # After the bar, the window has moved: the model reads a sentence without its beginning, at

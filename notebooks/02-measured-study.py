@@ -100,7 +100,7 @@ BOS, UNK = tokenizer.ids["[BOS]"], tokenizer.ids["[UNK]"]
 
 
 def ids_of(text):
-    """The ids of a beginning, (1, T)."""
+    """The ids of a text, (1, T)."""
     return torch.tensor([[BOS, *tokenizer.encode(text)]])
 
 
@@ -135,24 +135,24 @@ plt.show()
 rows = four.rows(ids)  # word plus position, (1, T, D)
 with torch.no_grad():
     trace = four.attention.trace(rows, is_causal=True)
-    judge = copy.deepcopy(four.attention)
-    judge.form = "loop"
-    slow = judge.trace(rows, is_causal=True)
+    reference = copy.deepcopy(four.attention)
+    reference.form = "loop"
+    slow = reference.trace(rows, is_causal=True)
 torch.testing.assert_close(trace.attn_weights[:, :, -1], weights, atol=1e-5, rtol=0)
 torch.testing.assert_close(slow.attn_weights[:, :, -1], weights, atol=1e-5, rtol=0)
 above = torch.ones(len(words), len(words), dtype=torch.bool).triu(1)
-assert not trace.attn_weights[..., above].any(), "a word looks at a later one"
+assert not trace.attn_weights[..., above].any(), "a word attends to a later one"
 largest = (trace.attn_weights[:, :, -1] - weights).abs().max()
 print(f"largest difference between trace and short cut: {largest:.1e}")
 
 # %% [markdown]
-# Which words get the most weight of each head? In percent of the head's weight; repeated words
-# are added up.
+# Which words get the most weight from each head? In percent; the weights of repeated words are
+# added up.
 
 
 # %%
 def strongest(row, many=4):
-    """The words with the most weight, added up over their places."""
+    """The words with the most weight; repeated words are added up."""
     mass = {}
     for word, weight in zip(words, row.tolist(), strict=True):
         mass[word] = mass.get(word, 0.0) + weight
@@ -192,7 +192,7 @@ print("size of each message:", contributions.norm(dim=1).numpy().round(2))
 
 # %%
 def with_uniform_head(model, head):
-    """A copy of a model in which one head looks at all words alike."""
+    """A copy of a model in which one head gives all words the same weight."""
     changed = copy.deepcopy(model)
     width = changed.config.width_of_head
     with torch.no_grad():
@@ -416,10 +416,10 @@ widths = []
 for shift in range(len(seeds)):
     partners = np.roll(other, shift)
     interval = stats.ttest_rel(one, partners).confidence_interval(0.95)
-    said = "same seed" if shift == 0 else f"seeds moved by {shift}"
+    pairing = "same seed" if shift == 0 else f"seeds moved by {shift}"
     widths.append(interval.high - interval.low)
     print(
-        f"{said:17} {interval.low:+.4f} to {interval.high:+.4f}, {widths[-1]:.4f} wide"
+        f"{pairing:17} {interval.low:+.4f} to {interval.high:+.4f}, {widths[-1]:.4f} wide"
     )
     np.testing.assert_allclose((one - partners).mean(), (one - other).mean())
     if shift == 0:

@@ -21,7 +21,7 @@ from torch import nn
 import manyheads as mh
 from manyheads.verify import assert_sound
 
-D, H = 12, 3  # model width, heads; a head is 4 wide
+D, H = 12, 3  # model width, heads; the head width is 4
 
 # %% [markdown]
 # ## A module to check
@@ -72,17 +72,17 @@ class Attention(nn.Module):
 declared = {
     "embed_dim": D,
     "num_heads": H,
-    "scale": 0.5,  # one over the root of the head's width
+    "scale": 0.5,  # one over the square root of the head width
     "masks": [{"arg": "mask", "axes": "TS", "convention": "allowed"}],
 }
 
 
-def judge(kind):
+def check(kind):
     torch.manual_seed(0)
     return mh.check(kind(D, H), **declared)
 
 
-report = judge(Attention)
+report = check(Attention)
 assert report.verdict == "sound"
 assert not [finding for finding in report.findings if finding.severity == "error"]
 report
@@ -96,17 +96,17 @@ report
 
 # %%
 class MergeByView(Attention):
-    def merge(self, messages):  # forgets to swap heads and tokens back
+    def merge(self, messages):  # does not swap heads and tokens back
         return messages.reshape(len(messages), messages.shape[2], -1)
 
 
 class SplitByView(Attention):
-    def split(self, y):  # cuts tokens and features together
+    def split(self, y):  # splits tokens and features together
         return y.reshape(len(y), self.num_heads, y.shape[1], self.head_dim)
 
 
 class ModelWidth(Attention):
-    def scores(self, q, k):  # the root of the model's width
+    def scores(self, q, k):  # the square root of the model width
         return q @ k.transpose(-2, -1) / (self.num_heads * self.head_dim) ** 0.5
 
 
@@ -121,7 +121,7 @@ class OverQueries(Attention):
 
 
 class MaskTooLate(Attention):
-    def forward(self, x, mask=None):  # blocked weights go, the others stay small
+    def forward(self, x, mask=None):  # blocked weights become 0, the others are not rescaled
         q, k, v = self.split(self.q(x)), self.split(self.k(x)), self.split(self.v(x))
         weights = self.share(self.scores(q, k))
         if mask is not None:
@@ -169,7 +169,7 @@ print(len(planted), "spoiled modules pass")
 # %% [markdown]
 # Training does not show the faults either. The task is to output the mean of all rows; an
 # output of zero has a loss of 1. Two of the faulty modules learn it as well as the correct
-# one. The one that merges by view halves its loss, as it could on a hard task.
+# one. The one that merges by view halves its loss, which on a harder task looks like learning.
 
 
 # %%
@@ -201,7 +201,7 @@ for kind in (Attention, ModelWidth, OverQueries, MergeByView):
 # within rounding, the output of attention with exactly this mistake.
 
 # %%
-reports = {kind: judge(kind) for kind in planted}
+reports = {kind: check(kind) for kind in planted}
 for kind, fault in planted.items():
     report = reports[kind]
     first = report.findings[0]
@@ -226,7 +226,7 @@ reports[OverQueries]
 
 # %%
 def reach(kind):
-    """How far each output row (down) moves with each input row (across)."""
+    """How much each output row (down) changes with each input row (across)."""
     torch.manual_seed(0)
     module = kind(D, H).eval()
     moves = torch.zeros(7, 7)
@@ -287,7 +287,7 @@ class Repaired(MergeByView):
         return messages.transpose(1, 2).reshape(batch, tokens, heads * width)
 
 
-assert judge(Repaired).verdict == "sound"
+assert check(Repaired).verdict == "sound"
 torch.manual_seed(0)
 sound = Attention(D, H)
 torch.manual_seed(0)

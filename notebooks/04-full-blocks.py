@@ -80,7 +80,7 @@ net = block.feed_forward
 
 
 def gelu(z):
-    """The bend: about z where z is large, about 0 where it is very negative."""
+    """The nonlinearity: about z if z is large, about 0 if z is very negative."""
     inner = math.sqrt(2 / math.pi) * (z + 0.044715 * z**3)
     return z / 2 * (1 + torch.tanh(inner))
 
@@ -97,7 +97,7 @@ print("widths:", D, "to", wide.shape[-1], "to", by_hand.shape[-1])
 
 # %%
 def changed_rows(function, place):
-    """Positions (counted from 1) of the answer that change with the input row there."""
+    """Output positions, counted from 1, that change with the input row at `place`."""
     moved = x.clone()
     moved[:, place] += randn(D)
     with torch.no_grad():
@@ -167,8 +167,8 @@ assert len(added) == 2 * config.num_layers
 
 
 # %%
-def heard(num_layers, length=8):
-    """How many positions the last row's answer depends on."""
+def positions_reached(num_layers, length=8):
+    """The number of positions that the last output row depends on."""
     torch.manual_seed(3)
     rows = randn(1, length, D).requires_grad_()
     hidden = rows
@@ -179,8 +179,8 @@ def heard(num_layers, length=8):
     return int((rows.grad[0].abs().amax(dim=-1) > 0).sum())
 
 
-reach = {depth: heard(depth) for depth in (1, 2, 3, 4, 5)}
-print("layers and positions heard:", reach)
+reach = {depth: positions_reached(depth) for depth in (1, 2, 3, 4, 5)}
+print("layers and positions reached:", reach)
 assert all(positions == depth + 1 for depth, positions in reach.items())
 
 # %% [markdown]
@@ -204,7 +204,7 @@ paper = {
 
 
 def part_of(name):
-    """The line of the account that a parameter belongs to."""
+    """The part of the model that a parameter belongs to."""
     if "norm" in name:
         return "norms"
     if "attention" in name:
@@ -254,7 +254,7 @@ for heads in (1, 2, 4, 8, 16):
 
 # %%
 class LargestTensor(TorchDispatchMode):
-    """Notes the largest tensor that is made while it is on."""
+    """Records the largest tensor that is created while it is active."""
 
     largest = 0
 
@@ -354,7 +354,7 @@ torch.testing.assert_close(long.v[:, :, :25], short.v)
 
 
 def with_cache(pieces):
-    """Logits of all tokens, given piece by piece with a cache."""
+    """Logits of all tokens, computed piece by piece with a cache."""
     caches, found = model.new_caches(), []
     with torch.no_grad():
         for piece in pieces:
@@ -400,7 +400,7 @@ model = TinyGPT(config, form="packed").eval()
 
 
 def step_by_step(tokens, use_cache):
-    """Logits after the last token, every token given in a step of its own."""
+    """Logits after the last token, with one step per token."""
     caches = model.new_caches()
     for t in range(tokens.shape[1]):
         if use_cache:
@@ -500,7 +500,7 @@ model = TinyGPT(config, generator=torch.Generator().manual_seed(5))
 
 
 def loss_of(rows):
-    """Mean loss of every next word that is no padding, in nats."""
+    """Mean loss of every next word that is not padding, in nats."""
     logits = model(rows[:, :-1])  # (B, T, V)
     return F.cross_entropy(
         logits.flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PAD

@@ -92,8 +92,8 @@ for h, (rows, messages) in enumerate(exact):
     print(f"head {h + 1}".ljust(8), *(word.rjust(7) for word in context), "  message")
     for word, row, message in zip(reader, rows, messages, strict=True):
         assert sum(row) == 1
-        told = ", ".join(map(str, message))
-        print(word.ljust(8), *(str(weight).rjust(7) for weight in row), "  " + told)
+        shown = ", ".join(map(str, message))
+        print(word.ljust(8), *(str(weight).rjust(7) for weight in row), "  " + shown)
 
 # %% [markdown]
 # In head 1, *chat* gives half of its weight to *cat*. *le* is neither a thing nor a colour, so
@@ -226,7 +226,7 @@ their_padded, _ = theirs(readers, sources, sources, key_padding_mask=padding)
 torch.testing.assert_close(their_padded, padded, rtol=0, atol=1e-14)
 
 unmasked = layer(readers, sources)
-assert not torch.allclose(unmasked[1:], alone)  # without the mask the filling is read
+assert not torch.allclose(unmasked[1:], alone)  # without the mask, the padding has an effect
 
 # %% [markdown]
 # ## The order of the context
@@ -244,7 +244,7 @@ torch.testing.assert_close(moved, output, rtol=0, atol=1e-14)
 torch.testing.assert_close(moved_shares, shares[..., order], rtol=0, atol=1e-14)
 torch.testing.assert_close(layer(x.flip(1), source), output.flip(1), rtol=0, atol=1e-14)
 
-apart = layer(x, source[:, order], source)  # keys in another order than their values
+apart = layer(x, source[:, order], source)  # keys and values in different orders
 assert not torch.allclose(apart, output)
 
 # %% [markdown]

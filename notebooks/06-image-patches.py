@@ -52,7 +52,7 @@ def patches_of(images, side):
 
 
 def images_of(patches, side):
-    """The way back: (N, P, side * side) to (N, 8, 8)."""
+    """The inverse: (N, P, side * side) to (N, 8, 8)."""
     N, count = len(patches), 8 // side
     cut = patches.reshape(N, count, count, side, side)
     return cut.transpose(2, 3).reshape(N, 8, 8)
@@ -116,7 +116,7 @@ plt.show()
 
 # %%
 class Block(nn.Module):
-    """Attention, then a feed-forward net; each adds to the rows that ask."""
+    """Attention, then a feed-forward net; each adds to the query rows."""
 
     def __init__(self, width, num_heads):
         super().__init__()
@@ -124,27 +124,27 @@ class Block(nn.Module):
         self.attention = mh.MultiHeadAttention(width, num_heads)
         self.net = feed_forward(width)
 
-    def forward(self, asking, rows, **masks):
-        """What the asking rows (N, T, D) become after they have read all rows."""
-        message = self.attention(self.norms[0](asking), self.norms[0](rows), **masks)
-        asking = asking + message
-        return asking + self.net(self.norms[1](asking))
+    def forward(self, queries, rows, **masks):
+        """The updated query rows (N, T, D), which attend to all rows."""
+        message = self.attention(self.norms[0](queries), self.norms[0](rows), **masks)
+        queries = queries + message
+        return queries + self.net(self.norms[1](queries))
 
-    def weights(self, asking, rows):
-        """The weights (N, H, T, S) with which they read."""
-        asking, rows = self.norms[0](asking), self.norms[0](rows)
-        return self.attention(asking, rows, need_weights=True)[1]
+    def weights(self, queries, rows):
+        """The attention weights (N, H, T, S)."""
+        queries, rows = self.norms[0](queries), self.norms[0](rows)
+        return self.attention(queries, rows, need_weights=True)[1]
 
 
 def feed_forward(width):
-    """Two maps with a bend between them, at each row alone."""
+    """Two linear maps with a ReLU between them, for each row separately."""
     return nn.Sequential(
         nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width)
     )
 
 
 class PatchNet(nn.Module):
-    """Name an image from its patches (N, P, 4), read off the CLS row."""
+    """Classify an image from its patches (N, P, 4), from the CLS row."""
 
     def __init__(self, num_classes, width=32, num_heads=4):
         super().__init__()
@@ -156,19 +156,19 @@ class PatchNet(nn.Module):
         self.output = nn.Linear(width, num_classes)
 
     def rows(self, patches):
-        """CLS and one row a patch, (N, 1 + P, D)."""
+        """CLS and one row per patch, (N, 1 + P, D)."""
         rows = self.embed(patches) + self.places
         return torch.cat([self.cls.expand(len(rows), -1, -1), rows], dim=1)
 
     def answer(self, rows, allowed=None, hidden=None):
-        """Logits (N, C). Of the last block only CLS is read, so there only CLS asks."""
+        """Logits (N, C). The last block computes only CLS, so only CLS is a query there."""
         first, last = self.blocks
         rows = first(rows, rows, attn_mask=allowed, key_padding_mask=hidden)
         of_cls = None if allowed is None else allowed[:1]
         cls = last(rows[:, :1], rows, attn_mask=of_cls, key_padding_mask=hidden)
         return self.output(self.norm(cls[:, 0]))
 
-    def looks(self, rows):
+    def weights_of_cls(self, rows):
         """The weights (N, H, 1 + P) of CLS in the last block."""
         first, last = self.blocks
         rows = first(rows, rows)
@@ -179,7 +179,7 @@ class PatchNet(nn.Module):
 
 
 class NoMixing(nn.Module):
-    """The same without attention: each patch is read alone, and the readings averaged."""
+    """The same without attention: each patch is processed alone, and the results are averaged."""
 
     def __init__(self, num_classes, width=32):
         super().__init__()
@@ -230,7 +230,7 @@ def trained(kind, num_classes, patches, labels, seed, most_epochs):
 
 
 def right(model, patches, labels, **masks):
-    """Which images are named rightly, (N,) of 0 and 1."""
+    """Which images are classified correctly, (N,) of 0 and 1."""
     with torch.no_grad():
         return (model(patches, **masks).argmax(dim=1) == labels).double()
 
@@ -301,7 +301,7 @@ chosen = [int(torch.nonzero(labels[test] == digit)[0]) for digit in (0, 1, 4, 7)
 shown = patches[test][chosen]
 with torch.no_grad():
     named = net(shown).argmax(dim=1)
-    from_cls = net.looks(net.rows(shown))  # (N, H, 1 + P)
+    from_cls = net.weights_of_cls(net.rows(shown))  # (N, H, 1 + P)
 torch.testing.assert_close(from_cls.sum(dim=-1), torch.ones(len(chosen), 4))
 maps = from_cls[..., 1:].reshape(len(chosen), 4, 4, 4)
 figure, axes = plt.subplots(len(chosen), 5, figsize=(8, 7), layout="constrained")
@@ -327,7 +327,7 @@ drawn = torch.rand(len(test), count, generator=torch.Generator().manual_seed(0))
 print("right with these four patches hidden:")
 for seed, (each, _) in zip(seeds, nets, strict=True):
     with torch.no_grad():
-        weights = each.looks(each.rows(patches[test]))
+        weights = each.weights_of_cls(each.rows(patches[test]))
     ranked = weights[:, :, 1:].mean(dim=1).argsort(dim=1)  # mean over heads
     hidden = {
         "most": ranked[:, -4:],
@@ -337,7 +337,7 @@ for seed, (each, _) in zip(seeds, nets, strict=True):
     shares = {"none": float(hits["attention"][seed].mean())}
     for name, places in hidden.items():
         blocked = torch.zeros(len(test), 1 + count, dtype=torch.bool)
-        blocked.scatter_(1, places + 1, True)  # True = padding, seen by nobody
+        blocked.scatter_(1, places + 1, True)  # True = padding, seen by no query
         found = right(each, patches[test], labels[test], hidden=blocked)
         shares[name] = float(found.mean())
         assert shares[name] < shares["none"], "hidden patches were of no use"
@@ -359,7 +359,7 @@ rows = net.rows(patches[test])
 moved = torch.cat([rows[:, :1], rows[:, 1:][:, shuffle]], dim=1)
 with torch.no_grad():
     straight, shuffled = net.answer(rows), net.answer(moved)
-    seen, seen_moved = net.looks(rows), net.looks(moved)
+    seen, seen_moved = net.weights_of_cls(rows), net.weights_of_cls(moved)
     torn = right(net, patches[test][:, shuffle], labels[test])
 torch.testing.assert_close(shuffled, straight, atol=1e-4, rtol=1e-4)
 torch.testing.assert_close(
@@ -397,9 +397,9 @@ assert float(blind.mean()) < 0.15
 def stripes(number, seed, noise=0.15):
     """Images (N, 8, 8) and whether their stripes are vertical (1) or horizontal (0)."""
     generator = torch.Generator().manual_seed(seed)
-    codes = torch.randint(1, 15, (number,), generator=generator)  # not all alike
+    codes = torch.randint(1, 15, (number,), generator=generator)  # not all equal
     lines = ((codes[:, None] >> torch.arange(4)) & 1).float()
-    lines = lines.repeat_interleave(2, dim=1)  # two pixels a line
+    lines = lines.repeat_interleave(2, dim=1)  # two pixels per line
     is_vertical = torch.randint(0, 2, (number,), generator=generator)
     down = lines[:, None, :].expand(-1, 8, -1)
     images = torch.where(is_vertical[:, None, None] == 1, down, down.transpose(1, 2))

@@ -40,7 +40,7 @@ def saved(folder: Path) -> list[tuple[str, int]]:
 def test_a_card_is_asked_answered_and_saved(answers, tmp_path: Path) -> None:  # noqa: ANN001
     status, out, err = answers("64\n3\n", "review", "--limit", "1")
     assert (status, err) == (0, "")
-    assert out.index("How wide is") < out.index("64 = 512 / 8") < out.index("Good: comes again")
+    assert out.index("How wide is") < out.index("64 = 512 / 8") < out.index("Good: next review")
     assert out.endswith(f"Saved 1 review in {tmp_path / 'reviews.jsonl'}\n")
     assert saved(tmp_path) == [(FIRST.id, 3)]
     assert max(map(len, out.splitlines()[:-1])) <= 80
@@ -72,9 +72,9 @@ def test_a_topic_a_limit_and_a_number_of_new_cards(answers, tmp_path: Path) -> N
     assert [card.partition("-")[0] for card, _ in saved(tmp_path)] == ["masks"] * 2
     _, out, _ = answers("\n4\n" * 9, "review", "--topic", "masks", "--new", "3")
     assert len(saved(tmp_path)) == 3
-    assert "Nothing more now; the next card comes in 8 days." in out
+    assert "Nothing is due now; the next card is due in 8 days." in out
     _, out, _ = answers("", "review", "--topic", "scale", "--new", "0")
-    assert "there are no more new cards for today: use --new" in out
+    assert "you have seen all new cards of today: use --new N" in out
 
 
 def test_data_may_stand_before_the_further_command(
@@ -127,10 +127,10 @@ def test_import_merges_what_the_page_exported(answers, tmp_path: Path) -> None: 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("review", "--topic", "nope"), "topic (nope) is not known"),
+        (("review", "--topic", "nope"), "topic (nope) does not exist"),
         (("review", "--limit", "0"), "--limit"),
         (("review", "--new", "-1"), "--new"),
-        (("list", "--topic", ""), "topic () is not known"),
+        (("list", "--topic", ""), "topic () does not exist"),
         (("import", "missing.jsonl"), "missing.jsonl) does not exist"),
         (("import",), "Missing argument"),
         (("shuffle",), "No such command"),

@@ -93,8 +93,8 @@ def test_json_of_a_failed_check_exits_with_1(
         (("--part", "6"), "part (6) must be 1 to 5: use one of them"),
         (("--part", "0"), "part (0) must be 1 to 5: use one of them"),
         (("--part", "one"), "'one' is not a valid integer"),
-        (("--try", "heads-5"), "try (heads-5) is not known: use zero-query, "),
-        (("--try", "a\nb\x1b[2J"), "try (a b\\x1b[2J) is not known"),
+        (("--try", "heads-5"), "experiment (heads-5) does not exist: use zero-query, "),
+        (("--try", "a\nb\x1b[2J"), "experiment (a b\\x1b[2J) does not exist"),
     ],
 )
 def test_wrong_use_is_one_line_and_status_2(

@@ -94,7 +94,7 @@ def test_a_worksheet_of_ones_own_edited_can_be_tried(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["two-routes", "zero"], "try (zero) is not one of two-routes: use zero-query, "),
+        (["two-routes", "zero"], "try (zero) is not an experiment of two-routes: use zero-query, "),
         (["two-routes", "zero-query", "--predict", "up"], "answer ('up')"),
         (["two-routes", "zero-query", "--predict", ""], "or higher, lower or same"),
         (["two-routes", "zero-query", "--predict", "\x1b[2J"], "answer ("),
@@ -164,7 +164,7 @@ def test_a_prediction_is_kept_where_its_judgement_is_missing(
     ("arguments", "message"),
     [
         (["--predict", "--part", "6"], "part (6) must be 1 to 5"),
-        (["--predict", "--try", "x"], "try (x) is not known"),
+        (["--predict", "--try", "x"], "experiment (x) does not exist"),
         (["--part", "1"], "--data needs --predict"),
     ],
 )

@@ -132,7 +132,7 @@ def test_too_few_digits_are_no_answer_yet(
 ) -> None:
     typed(monkeypatch, "0.50", "4.9", "")
     assert main(["quiz", "--question", "3", "--data", str(tmp_path)]) == 0
-    assert "answer (4.9) has too few digits to tell" in capsys.readouterr().err
+    assert "answer (4.9) has too few digits: give" in capsys.readouterr().err
     assert records(tmp_path / "quiz.jsonl")[-1]["right"] == [True, None]
 
 
@@ -184,7 +184,7 @@ def test_a_place_that_cannot_be_written_is_named_before_anything_is_asked(
         (["--question", "one"], "'one' is not a valid integer"),
         (["--json", "list"], "must come after list, not before"),
         (["lisst"], "No such command 'lisst'"),
-        (["explain", "sale"], "topic (sale) is not known: use one-head"),
+        (["explain", "sale"], "topic (sale) does not exist: use one-head"),
     ],
 )
 def test_wrong_use_is_one_line(

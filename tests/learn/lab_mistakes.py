@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.attention import fused, module, packed, steps
-from manyheads.attention.loop import SingleHead
 from manyheads.core.masks import Visibility
 from manyheads.core.weights import HeadWeights
 from manyheads.learn.lab import part_forms, two_routes
@@ -101,8 +100,13 @@ def gradient_stops(name: str) -> Callable[[Patch], None]:
 
 def input_gradient_doubles(patch: Patch) -> None:
     """Let a wrong gradient reach the input from the loop form; the numbers stay right."""
-    true_queries = SingleHead.queries
-    patch.setattr(SingleHead, "queries", lambda self, x: true_queries(self, 2 * x - x.detach()))
+    true_projection = module.project_head_by_head
+
+    def doubled(inputs: Any, *parameters: Any) -> Any:
+        query, *others = inputs
+        return true_projection((2 * query - query.detach(), *others), *parameters)
+
+    patch.setattr(module, "project_head_by_head", doubled)
 
 
 def key_bias_leaks(patch: Patch) -> None:

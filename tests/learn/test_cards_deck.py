@@ -112,7 +112,7 @@ def card_text(card_id: str) -> str:
         ("causality-alignment", "3 and 5"),
         ("causality-window", "15 pairs. Without the window there would be 21"),
         ("layouts-in-proj", "Rows 13 to 24"),
-        ("cost-parameters", "16640 and 16640"),
+        ("cost-parameters", "16640 with 1 head, and 16640 with 8"),
         ("cost-length", "1048576: 2 times the positions, 4 times"),
         ("positions-slopes", "1/2 and 1/256"),
         ("shapes-divide", "num_heads (3) must divide embed_dim (8)"),
@@ -191,7 +191,9 @@ def test_the_page_gets_texts_and_named_numbers() -> None:
 def test_cards_of_a_topic_and_an_unknown_one() -> None:
     assert {card.topic for card in cards_of("masks")} == {"masks"}
     assert cards_of(None) == deck()
-    with pytest.raises(LearnError, match=r"topic \(nope\) is not known: use one of shapes, heads"):
+    with pytest.raises(
+        LearnError, match=r"topic \(nope\) does not exist: use one of shapes, heads"
+    ):
         cards_of("nope")
 
 

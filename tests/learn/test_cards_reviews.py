@@ -138,7 +138,7 @@ def test_an_import_takes_a_last_line_without_its_end(tmp_path: Path) -> None:
     page.write_text(line("a") + line("b").strip())
     assert import_reviews(tmp_path, page) == (2, 0)
     page.write_text(line("a") + '{"card": "b", "rat')
-    with pytest.raises(LearnError, match=r"ends in half a line \(line 2\)"):
+    with pytest.raises(LearnError, match=r"ends in an incomplete line \(line 2\)"):
         import_reviews(tmp_path, page)
 
 

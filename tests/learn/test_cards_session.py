@@ -105,7 +105,7 @@ def test_reviews_of_cards_that_the_deck_lacks_are_kept_and_told(tmp_path: Path) 
 def test_half_a_line_is_told(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text('{"card"')
     (note,) = Session(tmp_path, CARDS, clock=Clock()).notes()
-    assert "ends in half a line, left by a crash" in note
+    assert "ends in an incomplete line, left by a crash" in note
 
 
 def test_a_damaged_file_stops_the_sitting_before_it_begins(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_what_is_not_marked_is_no_gap() -> None:
 
 
 def test_an_unknown_topic_is_named_and_shown_printably() -> None:
-    with pytest.raises(LearnError, match=r"topic \(\\x1b\[2J\) is not known: use one-head, "):
+    with pytest.raises(LearnError, match=r"topic \(\\x1b\[2J\) does not exist: use one-head, "):
         topic("\x1b[2J")
 
 

@@ -83,8 +83,8 @@ def test_text_fits_80_columns_and_needs_no_terminal(report: LabReport) -> None:
         (1, "scores at position 3: q·k / sqrt(head width), head 2", ["0", "-ln(2)", "-ln(4)"]),
         (1, "softmax of the scores, head 1", ["1/7", "2/7", "4/7"]),
         (1, "weights times values, head 1", ["26/7", "16/7"]),
-        (2, "joined in order", ["26/7", "16/7", "2", "10/7"]),
-        (2, "joined heads W_O", ["40/7", "6/7", "12/7", "26/7"]),
+        (2, "head outputs in order", ["26/7", "16/7", "2", "10/7"]),
+        (2, "concat W_O", ["40/7", "6/7", "12/7", "26/7"]),
         (2, "sum of the heads", ["40/7", "26/7"]),
         (2, "contribution of each head at position 3, head 1", ["26/7", "16/7", "26/7", "16/7"]),
         (2, "contribution of each head at position 3, head 2", ["2", "-10/7", "-2", "10/7"]),
@@ -153,7 +153,7 @@ def test_json_holds_what_is_printed(report: LabReport) -> None:
     assert len(values) == len(items(report))
     assert all(value["passed"] and value["sources"] for value in values)
     found = {value["name"]: value for value in values}
-    output = found["projected output at position 3, joined heads W_O"]
+    output = found["projected output at position 3, concat W_O"]
     assert output["exact"] == ["40/7", "6/7", "12/7", "26/7"]
     assert output["value"] == pytest.approx([40 / 7, 6 / 7, 12 / 7, 26 / 7], rel=1e-14)
     assert output["expected"] == [40 / 7, 6 / 7, 12 / 7, 26 / 7]
@@ -202,7 +202,9 @@ def test_an_unknown_part_is_refused(number: int) -> None:
 
 
 def test_an_unknown_experiment_is_refused() -> None:
-    with pytest.raises(LabError, match=r"try \(heads-5\) is not known: use zero-query, .*heads-4"):
+    with pytest.raises(
+        LabError, match=r"experiment \(heads-5\) does not exist: use zero-query, .*heads-4"
+    ):
         run_lab(tries=("heads-5",))
 
 

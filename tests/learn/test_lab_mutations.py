@@ -28,10 +28,10 @@ MUTATIONS = {
         (2, 4),
         ("ablate-head-1",),
         (
-            "part 2 · heads joined in order at position 3, head outputs side by side: ",
+            "part 2 · concatenated heads at position 3, head outputs in order: ",
             "part 2 · projected output at position 3, the same, fused form: output 1: printed ",
             "part 4 · largest difference from the loop form, output: nn.MultiheadAttention: ",
-            "try ablate-head-1 · output at position 3, head 1 silenced: ",
+            "try ablate-head-1 · output at position 3, without head 1: ",
         ),
     ),
     "split as a view": Mutation(
@@ -48,7 +48,7 @@ MUTATIONS = {
             "part 1 · weights at position 3: softmax of the scores, head 1 (grows): key 1: printed",
             "expected 1/7 (0.14285714285714285) (fractions)",
             "expected 1/7 (0.14285714285714285) (published)",
-            "part 3 · hidden and normalised, sum of the weights, position 1: head 1: printed",
+            "part 3 · masked weights and row sums, sum of the weights, position 1: head 1: printed",
             "part 4 · largest difference from the loop form, weights of head 2: packed: printed",
             "try zero-query · weights at position 3, every query zero, head 1 (grows): ",
         ),
@@ -58,8 +58,8 @@ MUTATIONS = {
         (3, 4),
         ("change-first-input",),
         (
-            "part 3 · hidden and normalised, largest weight on a later key: head 1: printed",
-            "part 3 · largest move of an output, form by form, positions 1 and 2, causal: loop: ",
+            "part 3 · masked weights and row sums, largest weight on a later key: head 1: printed",
+            "part 3 · largest change of an output, per form, positions 1 and 2, causal: loop: ",
             "part 3 · weights with the causal mask, head 1, position 1: key 1: printed",
             "part 4 · largest difference from the loop form, output: fused: printed",
             "try change-first-input · output with the causal mask, position 2, after: ",
@@ -87,17 +87,20 @@ MUTATIONS = {
         mistakes.weights_leak,
         (3,),
         (),
-        ("part 3 · hidden and normalised, largest weight on a later key: head 1: printed 1.0",),
+        (
+            "part 3 · masked weights and row sums, largest weight on a later key: head 1: "
+            "printed 1.0",
+        ),
     ),
     "heads swapped in W_O": Mutation(
         mistakes.heads_swapped_in_w_o,
         (2,),
         ("ablate-head-1",),
         (
-            "part 2 · stored rows of out_proj.weight, makes output 2: head 1: printed",
+            "part 2 · stored rows of out_proj.weight, row of output 2: head 1: printed",
             "part 2 · signed contribution of each head at position 3, head 1 (grows): output 2: ",
-            "part 2 · joining keeps the order, output, heads swapped: ",
-            "try ablate-head-1 · output at position 3, what went missing: ",
+            "part 2 · concatenation keeps the order, output, heads swapped: ",
+            "try ablate-head-1 · output at position 3, difference: ",
         ),
     ),
     "contribution without sign": Mutation(
@@ -166,7 +169,7 @@ MUTATIONS = {
         mistakes.published_answers_err,
         (3,),
         ("zero-query",),
-        ("try zero-query · output at position 3, joined heads W_O: output 2: printed",),
+        ("try zero-query · output at position 3, concat W_O: output 2: printed",),
     ),
     "a form breaks": Mutation(
         mistakes.kernel_breaks,

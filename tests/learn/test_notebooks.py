@@ -94,7 +94,7 @@ def test_a_changed_notebook_stops_all_writing(tmp_path: Path) -> None:
     document["cells"][0]["source"] = ["mine"]
     last.write_text(json.dumps(document), encoding="utf-8")
     before = content(tmp_path)
-    with pytest.raises(LearnError, match=rf"DIR .{tmp_path}.*{last.name}: .*--force"):
+    with pytest.raises(LearnError, match=rf"DIR .{tmp_path}.*{last.name}\): .*--force"):
         write_notebooks(tmp_path)
     assert content(tmp_path) == before
     states = {item.path: item.state for item in write_notebooks(tmp_path, force=True)}

@@ -124,7 +124,9 @@ def test_a_worksheet_with_one_head_and_no_mask_has_fewer_experiments() -> None:
 
 def test_unknown_experiments_and_sentences_are_named() -> None:
     sheet = worksheet("two-routes")
-    with pytest.raises(LearnError, match=r"try \(zero\) is not one of two-routes: use zero-query,"):
+    with pytest.raises(
+        LearnError, match=r"try \(zero\) is not an experiment of two-routes: use zero-query,"
+    ):
         try_named(sheet, "zero")
     with pytest.raises(WorksheetError, match=r"sequence \(x\)"):
         tries_of(sheet, "x")

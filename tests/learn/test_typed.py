@@ -158,7 +158,7 @@ def test_long_sums_are_read_or_refused_at_once(text: str) -> None:
 def test_too_few_digits_are_no_answer_and_neither_right_nor_wrong() -> None:
     assert is_right("0.333", THIRD)
     assert not is_right("0.334", THIRD)
-    with pytest.raises(LearnError, match=r"answer \(0.33\) has too few digits to tell: give 3"):
+    with pytest.raises(LearnError, match=r"answer \(0.33\) has too few digits: give 3"):
         is_right(" 0.33 ", THIRD)
 
 

@@ -41,7 +41,7 @@ def find_gap(visit: Visit) -> None:
     box = visit.page.locator("[data-half=apply]")
     box.locator("textarea").fill("An application.")
     box.get_by_role("button", name="Compare it with the points").click()
-    box.get_by_role("button", name="Find the first gap").click()
+    box.get_by_role("button", name="Find the first missing point").click()
     box.locator(".gap textarea").fill("A guess.")
     box.get_by_role("button", name="Show what to look for").click()
 

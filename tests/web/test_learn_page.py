@@ -40,12 +40,12 @@ def test_every_number_of_explanations_is_the_engines_number(visit: Visit) -> Non
             box = visit.page.locator(f"[data-half={half}]")
             box.locator("textarea").first.fill("In my own words.")
             box.get_by_role("button", name="Compare it with the points").click()
-            box.get_by_role("button", name="Find the first gap").click()
+            box.get_by_role("button", name="Find the first missing point").click()
             for _ in topic.points(half):
                 box.locator(".gap textarea").fill("A guess.")
                 box.get_by_role("button", name="Show what to look for").click()
                 check_said(visit.shown([place]))
-                box.get_by_role("button", name="Still a gap").click()
+                box.get_by_role("button", name="Still missing").click()
             assert "still open" in box.inner_text()
 
 
@@ -89,7 +89,7 @@ def test_explanations_cover_points_one_gap_at_a_time(visit: Visit) -> None:
     box.get_by_role("button", name="Compare it with the points").click()
     box.locator(".points input").nth(0).check()
     assert f"1 covered, {len(topic.explain_points) - 1} missing" in box.inner_text()
-    box.get_by_role("button", name="Find the first gap").click()
+    box.get_by_role("button", name="Find the first missing point").click()
     gaps = box.locator(".gap")
     assert gaps.count() == 1
     assert str(topic.explain_points[1].follow_up) in " ".join(gaps.inner_text().split())

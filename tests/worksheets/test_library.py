@@ -49,7 +49,7 @@ def test_what_cannot_be_opened_is_named(name: str, message: str) -> None:
 def test_error_in_a_file_names_file_and_place(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(small_document() | {"b_O": [1]}), encoding="utf-8")
-    with pytest.raises(WorksheetError, match=r"^file \(.*mine\.json\): b_O \(1 numbers\)"):
+    with pytest.raises(WorksheetError, match=r"^file \(.*mine\.json\): b_O \(1 number\)"):
         worksheet(path)
 
 
@@ -102,7 +102,7 @@ def test_edit_reaches_every_kind_of_given_number() -> None:
         ("name", "1", "name is not a single number"),
         ("expected.main.receiver", "1", r"expected\.main\.receiver is not a single number"),
         ("sequences.main.tokens[0]", "1", r"tokens\[0\] is not a single number"),
-        ("W_O[0][0][0]", "1", r"W_O\[0\]\[0\]\[0\] goes into a single value"),
+        ("W_O[0][0][0]", "1", r"W_O\[0\]\[0\]\[0\] has an index into a single value"),
         ("W_O[0][0]", "1/0", r"W_O\[0\]\[0\] \('1/0'\) divides by zero"),
         ("W_O[0][0]", "", r"W_O\[0\]\[0\] \(''\) ends too early"),
         ("W_O[0][0]", True, r"W_O\[0\]\[0\] \(true\) must be a number"),
@@ -139,10 +139,10 @@ def test_worksheet_shows_itself_in_80_columns() -> None:
         (lambda: worksheet(None), r"^worksheet \(None\) must be a name or a path: use river"),
         (lambda: worksheet(3), r"^worksheet \(3\) must be a name or a path"),
         (lambda: worksheet("two-routes").edit(None), r"^changes \(None\) must be a dict of places"),
-        (lambda: worksheet("two-routes").edit({3: 1}), r"^place \(3\) must be a text: write it"),
+        (lambda: worksheet("two-routes").edit({3: 1}), r"^place \(3\) must be text: write it"),
         (
             lambda: worksheet("two-routes").explain(3),
-            r"^quantity \(3\) must be a text: use main\.output\[0\]\[0\]",
+            r"^quantity \(3\) must be text: use main\.output\[0\]\[0\]",
         ),
     ],
 )

@@ -73,7 +73,7 @@ def test_what_stands_there_is_found_or_named() -> None:
         (("c",), r"c does not exist: the worksheet has a"),
         (("a", 2), r"a\[2\] does not exist: a has 2 entries, use a\[0\] to a\[1\]"),
         (("a", "b"), r"a\.b does not exist: a has 2 entries"),
-        (("a", 0, 0), r"a\[0\]\[0\] goes into a single value: use a\[0\]"),
+        (("a", 0, 0), r"a\[0\]\[0\] has an index into a single value: use a\[0\]"),
         (("a", 1, "c"), r"a\[1\]\.c does not exist: a\[1\] has b"),
     ):
         with pytest.raises(WorksheetError, match=message):

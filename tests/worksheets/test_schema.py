@@ -54,7 +54,10 @@ SMALL, FULL = small_document(), full_document()
     [
         (changed(SMALL, "heads", drop=True), r"^heads is missing: add it"),
         (changed(SMALL, "is_causal", drop=True), r"^is_causal is missing"),
-        (changed(SMALL, "head", to=1), r"^head is not part of the form: use name, title, heads"),
+        (
+            changed(SMALL, "head", to=1),
+            r"^head is not a part of a worksheet: use name, title, heads",
+        ),
         (changed(SMALL, "name", to="no name"), r"^name \('no name'\) must be a short name"),
         (changed(SMALL, "name", to=5), r"^name \(5\) must be a short name"),
         (changed(SMALL, "title", to=""), r"^title \(''\) must have 1 to 80 characters"),
@@ -67,22 +70,25 @@ SMALL, FULL = small_document(), full_document()
         (changed(SMALL, "heads", to=[]), r"^heads has no entries: give at least 1"),
         (changed(SMALL, "heads", 0, to=3), r"^heads\[0\] \(3\) must be an object"),
         (changed(SMALL, "heads", 0, "W_K", drop=True), r"^heads\[0\]\.W_K is missing"),
-        (changed(SMALL, "heads", 0, "W_k", to=[]), r"^heads\[0\]\.W_k is not part of the form"),
+        (
+            changed(SMALL, "heads", 0, "W_k", to=[]),
+            r"^heads\[0\]\.W_k is not a part of a worksheet",
+        ),
         (
             changed(SMALL, "heads", 0, "W_K", to=[[1], [2], [3]]),
-            r"^heads\[0\]\.W_K \(3 rows\) must have 2: give 2 rows",
+            r"^heads\[0\]\.W_K \(3 rows\) must have 2 rows: remove 1$",
         ),
         (
             changed(SMALL, "heads", 0, "W_K", 1, to=[1, 2]),
-            r"^heads\[0\]\.W_K\[1\] \(2 numbers\) must have 1: give 1 numbers",
+            r"^heads\[0\]\.W_K\[1\] \(2 numbers\) must have 1 number: remove 1$",
         ),
         (changed(SMALL, "heads", 0, "W_K", 1, 0, to="log(2)"), r"^heads\[0\]\.W_K\[1\]\[0\] "),
         (changed(SMALL, "heads", 0, "W_K", 1, 0, to=None), r"^heads\[0\]\.W_K\[1\]\[0\] \(null\)"),
         (changed(SMALL, "heads", 0, "W_K", 1, 0, to=True), r"^heads\[0\]\.W_K\[1\]\[0\] \(true\)"),
-        (changed(SMALL, "W_O", to=[[1, 2], [3, 4]]), r"^W_O \(2 rows\) must have 1"),
-        (changed(SMALL, "W_O", 0, to=[1]), r"^W_O\[0\] \(1 numbers\) must have 2"),
-        (changed(SMALL, "b_O", to=[1]), r"^b_O \(1 numbers\) must have 2"),
-        (changed(SMALL, "features", to=["a"]), r"^features \(1 texts\) must have 2: give 2 texts"),
+        (changed(SMALL, "W_O", to=[[1, 2], [3, 4]]), r"^W_O \(2 rows\) must have 1 row: remove 1$"),
+        (changed(SMALL, "W_O", 0, to=[1]), r"^W_O\[0\] \(1 number\) must have 2"),
+        (changed(SMALL, "b_O", to=[1]), r"^b_O \(1 number\) must have 2"),
+        (changed(SMALL, "features", to=["a"]), r"^features \(1 text\) must have 2 texts: add 1$"),
         (changed(SMALL, "sequences", to={}), r"^sequences has no entries: give at least 1"),
         (
             changed(SMALL, "sequences", "main", "X", drop=True),
@@ -90,7 +96,7 @@ SMALL, FULL = small_document(), full_document()
         ),
         (
             changed(SMALL, "sequences", "main", "X", to=[[1, 2]]),
-            r"^sequences\.main\.X \(1 rows\) must have 2",
+            r"^sequences\.main\.X \(1 row\) must have 2 rows: add 1$",
         ),
         (
             changed(SMALL, "sequences", "main", "tokens", to=[]),
@@ -102,7 +108,7 @@ SMALL, FULL = small_document(), full_document()
         ),
         (
             changed(SMALL, "sequences", "heads", to={"tokens": ["a"], "X": [[1, 2]]}),
-            r"^sequences\.heads has the name of a part of the form",
+            r"^sequences\.heads has the name of a worksheet part",
         ),
         (
             changed(SMALL, "sequences", "a b", to={"tokens": ["a"], "X": [[1, 2]]}),
@@ -114,11 +120,11 @@ SMALL, FULL = small_document(), full_document()
         ),
         (
             changed(FULL, "position_embedding", to=[[0, 0, 0]]),
-            r"^position_embedding \(1 rows\) must have a row for each token of sequences\.main: ",
+            r"^position_embedding \(1 row\) must have a row for each token of sequences\.main: ",
         ),
         (
             changed(FULL, "token_embedding", "to be", to=[1]),
-            r'^token_embedding\["to be"\] \(1 numbers\) must have 3',
+            r'^token_embedding\["to be"\] \(1 number\) must have 3',
         ),
         (changed(FULL, "token_embedding", to=None), r"^token_embedding \(null\) must be an object"),
         (changed(FULL, "prediction", to=None), r"^prediction \(null\) must be an object"),
@@ -145,7 +151,7 @@ SMALL, FULL = small_document(), full_document()
         ),
         (
             changed(SMALL, "heads", to=[{k: [[1] * 32] * 2 for k in ("W_Q", "W_K", "W_V")}] * 3),
-            r"^heads \(joined value width 96\) must not exceed 64",
+            r"^heads \(concatenated width 96\) must not exceed 64",
         ),
     ],
 )

@@ -41,7 +41,12 @@ def cards(ctx: click.Context, data: Path | None) -> None:
 
 
 @cards.command()
-@click.option("--limit", type=IntRange(min=1), metavar="N", help="Maximum number of reviews.")
+@click.option(
+    "--limit",
+    type=IntRange(min=1),
+    metavar="N",
+    help="Maximum number of reviews (default: no limit).",
+)
 @click.option(
     "--new",
     type=IntRange(min=0),
@@ -124,7 +129,7 @@ def stats(above: Path | None, data: Path | None, as_json: bool) -> None:
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @_topic
 def export_cards(out: Path, topic: str | None, force: bool) -> None:
-    r"""Export the deck for Anki, or as text.
+    r"""Export the cards for Anki, or as text.
 
     OUT must end in .apkg (an Anki package), or in .txt or .tsv (tab-separated text, which Anki can
     import). If you import the deck into Anki again, it updates the cards and keeps their schedule.

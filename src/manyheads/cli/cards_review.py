@@ -60,7 +60,7 @@ def _ask_card(asker: Asker, session: Session, card: Card) -> None:
     rating = _rating(asker)
     state = session.rate(card, rating)
     wait = in_words(state.due - session.now())
-    asker.say(f"{RATINGS[rating].capitalize()}: comes again {wait}.\n\n", indent="")
+    asker.say(f"{RATINGS[rating].capitalize()}: next review {wait}.\n\n", indent="")
 
 
 def _rating(asker: Asker) -> int:
@@ -90,5 +90,5 @@ def _saved(session: Session) -> str:
 def _nothing_left(session: Session) -> str:
     due = session.next_due()
     if due is None:
-        return "Nothing is due, and there are no more new cards for today: use --new to get more."
-    return f"Nothing more now; the next card comes {in_words(due - session.now())}."
+        return "Nothing is due, and you have seen all new cards of today: use --new N to see more."
+    return f"Nothing is due now; the next card is due {in_words(due - session.now())}."

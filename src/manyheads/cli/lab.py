@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     type=INTEGER,
     multiple=True,
     metavar="1..5",
-    help="Run this part only; may be given more than once (default: all parts).",
+    help="Part to run; repeat for more (default: all parts).",
 )
 @click.option(
     "--try",
     "tries",
     multiple=True,
     metavar="NAME",
-    help="Run one experiment: zero-query, ablate-head-1, swap-heads, heads-4 or "
-    "change-first-input.",
+    help="Experiment to run: zero-query, ablate-head-1, swap-heads, heads-4 or change-first-input.",
 )
 @click.option(
     "--predict", is_flag=True, help="Ask for your prediction before each experiment, and save it."

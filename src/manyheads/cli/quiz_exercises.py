@@ -36,17 +36,17 @@ def _kind_lines() -> str:
     )
 
 
-_HELP = f"""Do exercises that are drawn from a random seed and marked exactly.
+_HELP = f"""Do exercises with numbers from a random seed.
 
-Type the numbers that are asked for. A wrong answer is compared with known mistakes, and the
-mistake is named. Without a KIND, exercises of all kinds are drawn in turn.
+Type the numbers that are asked for. If a known mistake gives exactly your numbers, the command
+names the mistake. Without a KIND, it uses all kinds in turn.
 
 \b
 Kinds:
 {_kind_lines()}
 
-With --answers, the answers in a file are marked; with a KIND, --seed or --count, exercises of that
-sheet without an answer count as wrong. The exit status is 1 if any answer is wrong.
+--answers marks the answers in a file. With a KIND, --seed or --count, exercises of that sheet
+without an answer count as wrong. The exit status is 1 if any answer is wrong.
 
 \b
 Examples:

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 def explain(
     ctx: click.Context, topic: str | None, is_list: bool, data: Path | None, as_json: bool
 ) -> None:
-    r"""Explain a topic, apply it, and answer questions about the points that you missed.
+    r"""Explain a topic in your own words.
 
-    The default TOPIC is the first one that you have not completed. Type each answer on one line; an
-    empty line at a follow-up question stops. Your answers are saved.
+    Then apply it to a case, and answer a question about each point that you missed. The default
+    TOPIC is the first one that you have not completed. Type each answer on one line; an empty line
+    at a follow-up question stops. Your answers are saved.
 
     \b
     Examples:

@@ -46,7 +46,7 @@ def worksheet(ctx: click.Context) -> None:
 @worksheet.command("list")
 @_JSON
 def list_(as_json: bool) -> None:
-    r"""List the worksheets that come with the package.
+    r"""List the worksheets in the package.
 
     \b
     Example:
@@ -77,7 +77,9 @@ def _summary(sheet: Worksheet) -> dict[str, object]:
 @SET
 @_JSON
 def show(source: str, changes: tuple[str, ...], as_json: bool) -> None:
-    r"""Show the given numbers of a worksheet; with --json, the worksheet file.
+    r"""Show the given numbers of a worksheet.
+
+    With --json, print the worksheet file.
 
     \b
     Example:
@@ -107,7 +109,7 @@ def show(source: str, changes: tuple[str, ...], as_json: bool) -> None:
     help="Set the values of one head to zero, counted from 1.",
 )
 @click.option(
-    "--one-wide-head", "is_one_head", is_flag=True, help="Join all heads into one wide head."
+    "--one-wide-head", "is_one_head", is_flag=True, help="Merge all heads into one wide head."
 )
 @_JSON
 def solve(  # noqa: PLR0913 - one argument an option
@@ -121,7 +123,7 @@ def solve(  # noqa: PLR0913 - one argument an option
     is_one_head: bool,
     as_json: bool,
 ) -> None:
-    r"""Solve a worksheet: print every number from the input to the output.
+    r"""Compute every number of a worksheet.
 
     \b
     Examples:
@@ -148,7 +150,7 @@ def solve(  # noqa: PLR0913 - one argument an option
 def explain(
     source: str, quantity: str, changes: tuple[str, ...], depth: int | None, as_json: bool
 ) -> None:
-    r"""Explain one number: its arithmetic, down to the given numbers.
+    r"""Explain how one number is computed from the given numbers.
 
     QUANTITY is sequence.field[index]..., counted from 0. You can leave the sequence out if the
     worksheet has only one.
@@ -204,10 +206,11 @@ def try_(
     data: Path | None,
     as_json: bool,
 ) -> None:
-    r"""Predict what a change does to one number, then compare with the computed result.
+    r"""Predict the effect of a change on one number.
 
-    Without TRY, the command lists the experiments of the worksheet. Without --predict, it asks for
-    your prediction. It saves the prediction and the outcome; see `manyheads quiz log`.
+    Then compare your prediction with the computed result. Without TRY, the command lists the
+    experiments of the worksheet. Without --predict, it asks for your prediction. It saves the
+    prediction and the outcome; see `manyheads quiz log`.
 
     \b
     Examples:

@@ -35,9 +35,10 @@ def print_(  # noqa: PLR0913 - one argument an option
     font: Path | None,
     force: bool,
 ) -> None:
-    r"""Write a worksheet as a PDF: the given numbers, and a box for each step's numbers.
+    r"""Print a worksheet to a PDF, with empty boxes.
 
-    With --key the boxes show the answers. Both files have the same pages.
+    The sheet has the given numbers, and a box for each number of each step. With --key, the boxes
+    show the answers. Both files have the same pages.
 
     \b
     Examples:

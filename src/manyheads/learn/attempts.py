@@ -1,7 +1,7 @@
-"""Attempts at a question or a topic, kept as records, and where they leave the learner.
+"""Attempts at a question or a topic, saved as records.
 
-A record is written when an answer is complete and again when it has been judged; the later one of
-the same attempt replaces the earlier one, so a file is only ever added to.
+A record is written when an answer is complete, and again when it is marked. A later record of the
+same attempt replaces the earlier one, so lines are only appended to the file.
 """
 
 from collections.abc import Iterable
@@ -38,14 +38,14 @@ def checked_text(text: str) -> str:
 
 @dataclass(kw_only=True)
 class Attempt:
-    """What was answered so far; saved whenever it holds something that is not kept yet."""
+    """The answers so far; `save` writes them if they have changed."""
 
     folder: Path
-    """Where it is kept."""
+    """The folder of the file."""
     when: str = field(default_factory=written_now)
-    """When it began; with the question, or topic and half, the name of the attempt."""
+    """Start time; with the question, or with topic and half, it identifies the attempt."""
     kept: dict[str, Any] | None = None
-    """The record as it was written last."""
+    """The record that was last written."""
 
     file_name = ""
 
@@ -59,7 +59,7 @@ class Attempt:
         raise NotImplementedError
 
     def save(self) -> None:
-        """Keep what was answered, on disk when this returns.
+        """Save the answers; they are on disk when this returns.
 
         Raises:
             LearnError: the file cannot be written.
@@ -77,13 +77,13 @@ class QuizAttempt(Attempt):
     question: str
     """Its id."""
     typed: list[str] = field(default_factory=list)
-    """The numbers as they were typed; "" for one that was left out."""
+    """The numbers as typed; "" for a skipped one."""
     right: list[bool | None] = field(default_factory=list)
-    """Whether each of them was right; None for one that was left out."""
+    """Whether each of them was right; None for a skipped one."""
     answer: str = ""
     """The answer in words."""
     covered: list[bool | None] = field(default_factory=list)
-    """Whether the answer had each point of the rubric; None for one that was not judged."""
+    """Whether the answer had each point of the rubric; None if not marked."""
 
     file_name = QUIZ_FILE
 
@@ -113,11 +113,11 @@ class HalfAttempt(Attempt):
     half: str
     """"explain" or "apply"."""
     text: str = ""
-    """What was said."""
+    """The answer in words."""
     covered: list[bool | None] = field(default_factory=list)
-    """Whether each point was covered, by now."""
+    """Whether each point is covered."""
     answers: list[str | None] = field(default_factory=list)
-    """What was said last to each point's follow-up question."""
+    """The latest answer to each point's follow-up question."""
 
     file_name = EXPLAIN_FILE
 

@@ -94,7 +94,7 @@ class Gap:
 
 
 Marks = Mapping[Half, Sequence[bool | None]]
-"""For each half, whether each point was covered; None where it has not been marked."""
+"""For each half, whether each point was covered; None if not marked."""
 
 
 def first_gap(topic: Topic, marks: Marks) -> Gap | None:
@@ -141,7 +141,7 @@ def topic(name: str) -> Topic:
         if entry["id"] == name:
             return _topic(entry)
     shown = quoted(Plain(name))
-    raise LearnError(f"topic ({shown}) is not known: use {', '.join(topic_ids())}")
+    raise LearnError(f"topic ({shown}) does not exist: use {', '.join(topic_ids())}")
 
 
 def topics() -> tuple[Topic, ...]:

@@ -78,7 +78,7 @@ def notebook_from_source(source: Path) -> "NotebookNode":
 
 
 def write_notebooks(folder: Path, force: bool = False) -> tuple[Written, ...]:
-    """Write all notebooks to a folder, which is made where it is not there.
+    """Write all notebooks to a folder; it is created if it does not exist.
 
     Args:
         folder: where to.
@@ -94,7 +94,7 @@ def write_notebooks(folder: Path, force: bool = False) -> tuple[Written, ...]:
     changed = [item.path.name for item, _ in planned if item.state == "replaced"]
     if changed and not force:
         raise LearnError(
-            f"DIR ({folder}) has other files of these names, {', '.join(changed)}: "
+            f"DIR ({folder}) has changed files ({', '.join(changed)}): "
             "use another folder, or --force to replace them"
         )
     _make(folder)

@@ -1,7 +1,7 @@
 """The learner's own files: their folder, and records that survive a crash at any moment.
 
 A file holds one JSON object a line, and lines are only ever added. What a crash leaves at the end,
-half a line, is moved to a separate file before the next line is written; nothing is deleted.
+an incomplete line, is moved to a separate file before the next line is written; nothing is deleted.
 """
 
 import json
@@ -24,11 +24,11 @@ class Records(NamedTuple):
     records: tuple[dict[str, Any], ...]
     """The objects, oldest first."""
     torn: str
-    """Half a line at the end, left by a crash; "" where there is none."""
+    """An incomplete last line, left by a crash; "" if there is none."""
 
 
 def data_folder(chosen: Path | None = None) -> Path:
-    """The folder of the learner's files, made where it is not there.
+    """The folder of the learner's files; created if it does not exist.
 
     Args:
         chosen: another folder than the usual one for this user's data.
@@ -117,7 +117,7 @@ def check_can_be_written(path: Path) -> None:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Hold the folder of a file, and say in one line why it cannot be written."""
+    """Lock the folder of a file, and name the reason if the file cannot be written."""
     try:
         with lock_folder(path.parent):
             yield

@@ -116,7 +116,7 @@ def _solved(name: str, sequence: str) -> Steps:
 
 
 def value_text(value: Number) -> str:
-    """Write a number: exact where that is short, and rounded, as in `26/7 = 3.714`."""
+    """Write a number: the exact form if it is short, and a decimal, as in `26/7 = 3.714`."""
     exact, decimals = fraction_text(value), rounded(float_of(value))
     is_short = exact == decimals or (isinstance(value, Fraction) and value.denominator == 1)
     return exact if is_short else f"{exact} = {decimals}"

@@ -47,7 +47,7 @@ class Typed:
     value: Number
     """Its value."""
     half_unit: Fraction | None
-    """The largest distance of a number that rounds to it; None where it is exact."""
+    """The largest distance of a number that rounds to it; None if it is exact."""
     digits: int
     """Significant digits of a decimal number."""
 
@@ -56,7 +56,7 @@ def typed_numbers(text: str) -> tuple[Typed, ...]:
     """Read an answer: numbers between commas, semicolons or spaces, brackets around them or not.
 
     Raises:
-        LearnError: nothing, too much, or no number, said in one line.
+        LearnError: the text is empty, too long, or not a number.
     """
     parts = _cut(text)
     if len(parts) > MAX_NUMBERS:
@@ -68,7 +68,7 @@ def typed_number(text: str) -> Typed:
     """Read an answer of one number.
 
     Raises:
-        LearnError: nothing, too much, or no number, said in one line.
+        LearnError: the text is empty, too long, or not a number.
     """
     parts = _cut(text)
     if len(parts) > 1:
@@ -191,7 +191,7 @@ def is_right(text: str, value: Number) -> bool:
     close = how_close(typed_number(text), value)
     if close == "coarse":
         raise LearnError(
-            f"answer ({text.strip()}) has too few digits to tell: give {LEAST_DIGITS} decimals, or "
+            f"answer ({text.strip()}) has too few digits: give {LEAST_DIGITS} decimals, or "
             "a fraction"
         )
     return close != "other"
@@ -220,4 +220,4 @@ def _distance(left: Number, right: Number) -> Decimal:
 
 
 _SAME = decimal_of(Fraction(1, 10**35))
-"""Two numbers that are nearer are one and the same; arithmetic keeps 50 digits."""
+"""Numbers that are closer than this are equal; arithmetic keeps 50 digits."""

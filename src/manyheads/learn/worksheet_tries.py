@@ -119,7 +119,9 @@ def try_named(sheet: Worksheet, name: str, sequence: str | None = None) -> Try:
         if one.name == name:
             return one
     names = ", ".join(one.name for one in found)
-    raise LearnError(f"try ({quoted(Literal(name))}) is not one of {sheet.name}: use {names}")
+    raise LearnError(
+        f"try ({quoted(Literal(name))}) is not an experiment of {sheet.name}: use {names}"
+    )
 
 
 def _zero_query(given: _Given) -> Try:
@@ -164,7 +166,7 @@ def _one_wide_head(given: _Given) -> list[Try]:
     each = ", ".join(f"{value_text(w)} in head {h}" for h, w in enumerate(weights, start=1))
     made = given.made(
         "one-wide-head",
-        "All heads become one head of their joined width, with the same columns.",
+        "All heads are merged into one head of their total width, with the same columns.",
         ("attn_weights", 0, given.last, given.strongest),
         wide,
         lambda after: (
@@ -214,8 +216,8 @@ def _edited_number(given: _Given) -> Try:
         ("output", given.last, 0),
         given.sheet.edit({"W_O[0][0]": exact_text(new)}),
         lambda after: (
-            f"This number of W_O is multiplied by the first number of the joined row, "
-            f"{value_text(factor)}. One more adds that number once: the output becomes "
-            f"{value_text(after)}."
+            f"This number of W_O is multiplied by the first number of the concatenated row, "
+            f"{value_text(factor)}. Adding 1 to it adds {value_text(factor)} to the output, which "
+            f"becomes {value_text(after)}."
         ),
     )

@@ -176,7 +176,7 @@ def _with_type(part: Part) -> dict[str, Any]:
 
 
 def _copy_font(font: Path, folder: Path) -> None:
-    """Put a font where typst finds it alone: it searches folders, not files."""
+    """Copy a font to an empty folder for typst, which searches folders, not files."""
     import typst
 
     reason = "no font file"

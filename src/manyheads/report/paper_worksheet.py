@@ -112,7 +112,7 @@ def _given_grid(table: Table) -> Grid:
 
 
 def answer_text(number: Any) -> str:  # noqa: ANN401 - any number of a solution
-    """Write an answer for a box: exact where that is short, else rounded.
+    """Write an answer for a box: the exact form if it is short, else rounded.
 
     Args:
         number: exact, or a decimal number where no short exact form is left.

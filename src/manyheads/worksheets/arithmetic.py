@@ -50,7 +50,7 @@ def is_exact(number: Number) -> bool:
 
 
 def terms_of(number: Number) -> list[Term]:
-    """Take a fraction or symbolic number apart into its terms."""
+    """Split a fraction or symbolic number into its terms."""
     if type(number) is Fraction:
         return [Term(number, 1, ())] if number else []
     from sympy import Add
@@ -73,7 +73,7 @@ def _term(part: Number) -> Term:
 
 
 def square_root(number: Fraction) -> Number:
-    """Take the root of a positive fraction: a fraction where it is one, else symbolic."""
+    """The square root of a positive fraction: a fraction if possible, else symbolic."""
     top, bottom = isqrt(number.numerator), isqrt(number.denominator)
     if top * top == number.numerator and bottom * bottom == number.denominator:
         return Fraction(top, bottom)

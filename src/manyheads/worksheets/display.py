@@ -10,7 +10,7 @@ LONGEST = 16
 
 
 def rounded(value: float) -> str:
-    """Write a float with 3 decimals, or as a power of ten where it is small or large."""
+    """Write a float with 3 decimals, or with a power of ten if it is small or large."""
     if value != value or value in (float("inf"), float("-inf")):
         return {float("inf"): "inf", float("-inf"): "-inf"}.get(value, "nan")
     if value == 0:

@@ -124,7 +124,7 @@ class Explainer:
         return quantity_from_text(self.sheet, name)
 
     def explain(self, quantity: str, depth: int | None = None) -> Explanation:
-        """Explain one number, down to the given ones.
+        """Explain how one number is computed from the given ones.
 
         Args:
             quantity: its name, such as `river.output[9][0]`.
@@ -150,7 +150,7 @@ class Explainer:
         )
 
     def value(self, name: str) -> Number:
-        """Find a number by name, exactly where it is exact."""
+        """Find a number by name; exact if its exact form is known."""
         if name not in self.values:
             self.values[name] = self._value(self._quantity(name))
         return self.values[name]

@@ -48,7 +48,7 @@ class Field:
     """One named table of numbers in a solution."""
 
     name: str
-    """As in a trace, where a trace has it."""
+    """The name, as in a trace if a trace has it."""
     axes: str
     """One letter per index, in order."""
     title: str
@@ -203,8 +203,10 @@ _ATTENTION = (
         "sum over the sources of weight times value",
         _head_outputs,
     ),
-    _field("concat", "TC", "joined heads", "head outputs side by side, in order", _concat),
-    _field("output", "TD", "output", "output = joined heads W_O + b_O", _output),
+    _field(
+        "concat", "TC", "concatenated heads", "head outputs, in the order of the heads", _concat
+    ),
+    _field("output", "TD", "output", "output = concat W_O + b_O", _output),
     _field(
         "head_contributions",
         "HTD",

@@ -123,7 +123,7 @@ def _check_everywhere(document: dict[str, Any]) -> None:
             )
         if isinstance(value, _NotFinite):
             raise WorksheetError(
-                f"{place} ({quoted(Literal(value))}) is not a finite number: use one"
+                f"{place} ({quoted(Literal(value))}) is not a finite number: use a finite one"
             )
         pairs: list[tuple[Key, Any]] = []
         if isinstance(value, dict):

@@ -72,7 +72,7 @@ _T = TypeVar("_T")
 Optional = Annotated[
     _T | None, GetPydanticSchema(lambda union, handler: handler(get_args(union)[0]))
 ]
-"""A part that may be left out; null is refused where it is given."""
+"""An optional part; null is not allowed."""
 
 ExactNumber = TypeAliasType(
     "ExactNumber",
@@ -145,7 +145,7 @@ class Part(BaseModel):
         for key in value if isinstance(value, dict) else ():
             if key not in cls.key_names():
                 use = listed(cls.key_names(), 20)
-                raise RefusalError(f"is not part of the form: use {use}", str(key))
+                raise RefusalError(f"is not a part of a worksheet: use {use}", str(key))
         return value
 
 
@@ -172,7 +172,7 @@ _RULES = {
 
 
 def message_from(error: ErrorDetails) -> str:
-    """Say where a document breaks the form, how, and what to do."""
+    """Name the place of an error in a document, the rule, and what to do."""
     cause = error.get("ctx", {}).get("error")
     if isinstance(cause, WorksheetError):
         return str(cause)

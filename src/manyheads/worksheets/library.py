@@ -53,7 +53,7 @@ class Worksheet(Sheet):
         return solved(self, sequence, exact)
 
     def explain(self, quantity: str, depth: int | None = None) -> Explanation:
-        """Show the arithmetic of one number, down to the given numbers.
+        """Explain how one number is computed from the given numbers.
 
         Args:
             quantity: such as `river.output[9][0]`, counted from 0; the sequence may be left out

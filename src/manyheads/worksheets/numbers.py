@@ -166,9 +166,7 @@ class _Parser:
 
     def _signed(self) -> Number:
         if self.depth > MAX_DEPTH:
-            raise NumberError(
-                f"has more than {MAX_DEPTH} brackets or signs in each other: use fewer"
-            )
+            raise NumberError(f"has more than {MAX_DEPTH} nested brackets or signs: use fewer")
         self.depth += 1
         if self._peek() in ("+", "-"):
             sign = self._take()

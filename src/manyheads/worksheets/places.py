@@ -46,7 +46,7 @@ def parsed(place: str) -> tuple[Key, ...]:
         WorksheetError: it is not a text, or not a place.
     """
     if not isinstance(place, str):
-        raise WorksheetError(f"place ({quoted(place)}) must be a text: {_EXAMPLE}")
+        raise WorksheetError(f"place ({quoted(place)}) must be text: {_EXAMPLE}")
     keys: list[Key] = []
     end = 0
     while end < len(place) <= _MAX_PLACE:
@@ -68,7 +68,7 @@ def _unquoted(text: str) -> str:
         return str(json.loads(text))
     except ValueError as error:
         raise WorksheetError(
-            f"place ({quoted(text)}) has a broken name: write it as JSON"
+            f"place ({quoted(text)}) has a name that is not valid JSON: write it as JSON"
         ) from error
 
 
@@ -87,7 +87,7 @@ def found(document: Any, keys: Sequence[Key]) -> Any:  # noqa: ANN401 - any JSON
                     f"{written(keys[: count + 1])} does not exist: {_keys(place, value)}"
                 )
         elif not isinstance(value, list):
-            raise WorksheetError(f"{written(keys)} goes into a single value: use {place}")
+            raise WorksheetError(f"{written(keys)} has an index into a single value: use {place}")
         elif not isinstance(key, int) or key >= len(value):
             raise WorksheetError(
                 f"{written(keys[: count + 1])} does not exist: "

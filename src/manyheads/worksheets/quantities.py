@@ -21,7 +21,7 @@ _AXES = {
     "D": "feature",
     "d": "column",
     "v": "column",
-    "C": "joined column",
+    "C": "concat column",
     "J": "hidden unit",
     "V": "word",
 }
@@ -63,7 +63,7 @@ def quantity_from_text(sheet: Sheet, text: str) -> Quantity | str:
     """
     if not isinstance(text, str):
         raise WorksheetError(
-            f"quantity ({quoted(text)}) must be a text: "
+            f"quantity ({quoted(text)}) must be text: "
             f"use {name_of(sheet.sequences[0].name, 'output', 0, 0)}"
         )
     keys = parsed(text.strip().removeprefix(f"{sheet.name}:"))

@@ -296,7 +296,7 @@ def _check_sizes(sheet: Sheet) -> None:
     width = sheet.num_heads * sheet.v_head_dim
     if width > MAX_JOINED:
         raise WorksheetError(
-            f"heads (joined value width {width}) must not exceed {MAX_JOINED}: "
+            f"heads (concatenated width {width}) must not exceed {MAX_JOINED}: "
             "use fewer or narrower heads"
         )
     if sheet.prediction and not sheet.vocabulary:
@@ -327,18 +327,25 @@ def _check_shape(
 ) -> None:
     """Check the lengths of a row, a matrix, or rows by name; None is any length."""
     size, *inner = shape
-    what = "rows" if inner else "numbers" if place != "features" else "texts"
-    if size not in (None, len(value)):
-        raise WorksheetError(f"{place} ({len(value)} {what}) must have {size}: give {size} {what}")
+    what = "row" if inner else "number" if place != "features" else "text"
+    if size is not None and size != len(value):
+        change = f"add {size - len(value)}" if size > len(value) else f"remove {len(value) - size}"
+        raise WorksheetError(
+            f"{place} ({_counted(len(value), what)}) must have {_counted(size, what)}: {change}"
+        )
     if inner:
         for key, row in value.items() if isinstance(value, Mapping) else enumerate(value):
             _check_shape(row, inner, joined(place, key))
 
 
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def _with_rows(sheet: Sheet, name: str, given: GivenSequence) -> Sequence:
     place = joined("sequences", name)
     if name in Sheet.key_names():
-        raise WorksheetError(f"{place} has the name of a part of the form: use another name")
+        raise WorksheetError(f"{place} has the name of a worksheet part: use another name")
     keys, x = None, given.x
     if x is None:
         keys = _token_keys(given.tokens, place, sheet.token_embedding)
@@ -370,8 +377,8 @@ def _embedded(keys: tuple[str, ...], place: str, sheet: Sheet) -> Matrix:
         return tuple(rows[key] for key in keys)
     if len(positions) < len(keys):
         raise WorksheetError(
-            f"position_embedding ({len(positions)} rows) must have a row for each token of "
-            f"{place}: give {len(keys)} rows or fewer tokens"
+            f"position_embedding ({_counted(len(positions), 'row')}) must have a row for each "
+            f"token of {place}: add rows, or use fewer tokens"
         )
     pairs = zip((rows[key] for key in keys), positions, strict=False)
     return tuple(tuple(add(a, b) for a, b in zip(*pair, strict=True)) for pair in pairs)

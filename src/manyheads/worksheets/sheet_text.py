@@ -39,7 +39,12 @@ def tables_from_sheet(sheet: Sheet) -> Iterable[Table]:
         yield _head_table(sheet, index, head)
     names = [f"h{h + 1}.{i + 1}" for h in range(sheet.num_heads) for i in range(sheet.v_head_dim)]
     yield _matrix(
-        "W_O: joined heads to output", names, feature_columns(sheet), sheet.w_o, sheet.b_o, "b_O"
+        "W_O: from concatenated heads to output",
+        names,
+        feature_columns(sheet),
+        sheet.w_o,
+        sheet.b_o,
+        "b_O",
     )
     if sheet.prediction is not None:
         yield from _prediction_tables(sheet, sheet.prediction)
@@ -88,7 +93,7 @@ def _prediction_tables(sheet: Sheet, prediction: Prediction) -> Iterable[Table]:
     width = len(prediction.w_hidden[0])
     units = [f"u{j + 1}" for j in range(width)]
     yield _matrix(
-        "W_hidden: row to hidden units u1, u2, ...",
+        "W_hidden: from row to hidden units u1, u2, ...",
         feature_columns(sheet),
         units,
         prediction.w_hidden,
@@ -99,7 +104,9 @@ def _prediction_tables(sheet: Sheet, prediction: Prediction) -> Iterable[Table]:
         rows = [(*row, bias) for row, bias in zip(rows, prediction.b_vocab, strict=True)]
         units.append("bias")
     words = [shortened(word, 14) for word in sheet.vocabulary]
-    yield _matrix("W_vocab, turned: hidden units to a word's logit", words, units, rows, None)
+    yield _matrix(
+        "W_vocab, transposed: from hidden units to the logit of a word", words, units, rows, None
+    )
 
 
 def _matrix(

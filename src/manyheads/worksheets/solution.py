@@ -27,8 +27,8 @@ Array = npt.NDArray[Any]
 _TOP_WORDS = 5
 _LONGEST = 10
 _KINDS = (
-    "Solved in float64, rounded to read.",
-    "Solved exactly; what has no short exact form is rounded to read.",
+    "Solved in float64, rounded for display.",
+    "Solved exactly; numbers without a short exact form are rounded for display.",
 )
 
 
@@ -248,11 +248,11 @@ def _full_tables(solved: Solution) -> Iterable[Table]:
     for h in range(sheet.num_heads):
         yield from _head_tables(solved, h)
     joined = _joined_columns(sheet)
-    yield _by_token(solved, "Head outputs joined (concat)", joined, numbers["concat"])
+    yield _by_token(solved, "Concatenated heads (concat)", joined, numbers["concat"])
     for h, contribution in enumerate(numbers["head_contributions"]):
         title = f"{head_title(sheet, h)}: contribution to the output"
         yield _by_token(solved, title, features, contribution)
-    end = "joined heads W_O" if sheet.b_o is None else "joined heads W_O + b_O"
+    end = "concat W_O" if sheet.b_o is None else "concat W_O + b_O"
     yield _by_token(solved, f"Output = {end}", features, numbers["output"])
     if "updated" in numbers:
         yield _by_token(solved, "Updated row = x + output", features, numbers["updated"])
@@ -344,7 +344,7 @@ def _sources_table(solved: Solution, h: int) -> Table:
     total = ("", "sum", "", "", fraction_text(numbers["exp_sum"][h]), "1")
     query = ", ".join(_cells(numbers["q"][h]))
     return Table(
-        title=f"{head_title(sheet, h)}: q = ({query}); last line: weight times v, summed",
+        title=f"{head_title(sheet, h)}: q = ({query}); last line: sum of weight times v",
         columns=(
             "",
             "source",

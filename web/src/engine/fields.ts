@@ -33,8 +33,8 @@ export const ATTENTION_FIELDS: readonly Field[] = [
   field("attn_weights", "HTS", "weight", "weight = exponential / sum of exponentials"),
   field("weighted_values", "HTSv", "weighted value", "weight times value"),
   field("head_outputs", "HTv", "head output", "sum over the sources of weight times value"),
-  field("concat", "TC", "joined heads", "head outputs side by side, in order"),
-  field("output", "TD", "output", "output = joined heads W_O + b_O"),
+  field("concat", "TC", "concatenated heads", "head outputs, in the order of the heads"),
+  field("output", "TD", "output", "output = concat W_O + b_O"),
   field("head_contributions", "HTD", "contribution", "head output times the head's rows of W_O"),
 ];
 
@@ -65,7 +65,7 @@ export const AXES: Readonly<Record<string, string>> = {
   D: "feature",
   d: "column",
   v: "column",
-  C: "joined column",
+  C: "concat column",
   J: "hidden unit",
   V: "word",
 };

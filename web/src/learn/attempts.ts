@@ -23,7 +23,7 @@ export interface HalfAttempt {
   half: string;
   text: string;
   covered: readonly Flag[];
-  /** What was said last to each point's follow-up question. */
+  /** The latest answer to each point's follow-up question. */
   answers: readonly (string | null)[];
 }
 
@@ -48,7 +48,7 @@ export function plainAnswer(text: string): string {
     .slice(0, LONGEST_TEXT);
 }
 
-/** The last record that has these fields, which is where the learner stands; null for none. */
+/** The last record with these fields, which is the learner's current state; null if there is none. */
 export function latest(lines: readonly Line[], wanted: Fields): Fields | null {
   const names = Object.keys(wanted);
   const found = lines.findLast(({ fields }) =>

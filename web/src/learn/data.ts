@@ -42,7 +42,7 @@ export interface Question {
 export interface Point {
   /** What a complete answer says. */
   says: Said;
-  /** The one question for whoever left it out. */
+  /** The follow-up question for a learner who left it out. */
   follow_up: Said;
   /** What a good answer to that question says. */
   look_for: Said;

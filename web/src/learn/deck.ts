@@ -46,7 +46,7 @@ export function reviewKey(line: Line): string {
   return JSON.stringify([line.fields.card, line.fields.rating, timeOf(line)]);
 }
 
-/** Work out where every card stands. */
+/** Compute the state of every card. */
 export function replayed(reviews: readonly Review[], scheduler: Scheduler, now: number): Progress {
   const { times, numFuture } = trustedTimes(
     reviews.map(({ when }) => when),

@@ -1,4 +1,4 @@
-/** The learner's own records, in view: each file as it is kept, and what is added to it. */
+/** The learner's own records: each stored file, and what is added to it. */
 
 import { reviewKey } from "./deck";
 import type { Fields, Line, Rule } from "./records";

@@ -18,17 +18,17 @@ export const PAGES: readonly Page[] = [
   {
     page: "exercises",
     title: "Exercises",
-    says: "Drawn from a random seed and marked exactly; a known mistake is named.",
+    says: "Numbers from a random seed, marked exactly. If you make a known mistake, the page names it.",
   },
   {
     page: "explain",
-    title: "Explain it back",
-    says: "Explain a topic in your own words, then apply it. The first gap gets a follow-up question.",
+    title: "Explain a topic",
+    says: "Explain a topic in your own words, then apply it. Then answer a question about the first point that you missed.",
   },
   {
     page: "cards",
     title: "Cards",
-    says: "Recall, turn, rate. A card returns when you are about to forget it.",
+    says: "Recall the answer, turn the card, rate yourself. A card returns shortly before you would forget it.",
   },
   {
     page: "log",

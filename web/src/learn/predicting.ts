@@ -1,4 +1,4 @@
-/** A prediction held against what happened; the terminal judges by the same rule. */
+/** Compare a prediction with the outcome; the terminal uses the same rule. */
 
 import { add, negative } from "../numbers/arithmetic";
 import type { Num } from "../numbers/exact";
@@ -33,7 +33,7 @@ export function judged(text: string, before: Num, after: Num): Judged | NumberEr
   if (isError(number)) return { error: `${number.error}; or higher, lower or same` };
   const close = howClose(number, after);
   if (close !== "coarse") return { isRight: close !== "other", direction };
-  const says = `has too few digits to tell: give ${LEAST_DIGITS} decimals, or a fraction`;
+  const says = `has too few digits: give ${LEAST_DIGITS} decimals, or a fraction`;
   return { error: `answer (${number.text}) ${says}; or higher, lower or same` };
 }
 
@@ -43,7 +43,7 @@ export function outcomeText(before: Num, after: Num): string {
   return `${loggedText(before)} becomes ${loggedText(after)} (${way})`;
 }
 
-/** A number as a log holds it: exact where that is short, and rounded beside it. */
+/** A number as in the log: the exact form if it is short, and a decimal. */
 export function loggedText(number: Num): string {
   const exact = shortExact(number);
   const decimals = roundedText(number.value);

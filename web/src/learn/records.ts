@@ -1,7 +1,7 @@
 /**
  * Records of a learner, a JSON object a line, as the terminal keeps them in its files.
  *
- * A line is kept as it was written; what is no record is handed back with its reason, never dropped.
+ * A line keeps its text; a line that is not a record is returned with a reason, never dropped.
  */
 
 export type Fields = Readonly<Record<string, unknown>>;
@@ -80,7 +80,7 @@ export function timeOf({ fields }: Line): number | null {
 }
 
 /**
- * Two rows of records as one, by time; each keeps its own order, and what both have stands once.
+ * Merge two lists of records by time; each keeps its order, and a record in both occurs once.
  *
  * A clock that was set back stays visible: a record never moves before one that stood ahead of it.
  */

@@ -108,7 +108,7 @@ export const LEEWAY = DAY;
 export interface Trusted {
   /** One a date; they never decrease. */
   readonly times: readonly number[];
-  /** How many dates lie after the present by more than the leeway. */
+  /** How many dates are after the present by more than the leeway. */
   readonly numFuture: number;
 }
 
@@ -128,7 +128,7 @@ export function trustedTimes(dates: readonly number[], now: number): Trusted {
 /** Places of a longest sequence that never decreases, by patience sorting. */
 function longestRun(dates: readonly number[]): number[] {
   const ends: number[] = []; // the least last date of a run of each length
-  const places: number[] = []; // where that date stands
+  const places: number[] = []; // index of that date
   const before: number[] = []; // for each date, the place of the one before it in its run
   for (const [place, date] of dates.entries()) {
     const length = countUpTo(ends, date);

@@ -37,7 +37,7 @@ export interface Taken {
   readonly isRefused: boolean;
 }
 
-const NOT_KEPT = "keep them: save your records as a file before you close the page.";
+const NOT_KEPT = "keep them, save your records as a file before you close the page.";
 
 export class RecordFile {
   /** Records that the storage would not take. */
@@ -66,7 +66,7 @@ export class RecordFile {
     if (stored === null) {
       return {
         lines: this.unsaved,
-        trouble: `This browser does not let the page store anything, and will not ${NOT_KEPT}`,
+        trouble: `This browser does not let the page store your records; to ${NOT_KEPT}`,
         aside: "",
       };
     }
@@ -140,7 +140,7 @@ export class RecordFile {
     return text;
   }
 
-  /** Write the stored text anew; whatever was not kept before is kept then. */
+  /** Write the stored text again; records that could not be saved before are saved now. */
   private save(change: (stored: string) => string): boolean {
     const stored = this.stored();
     if (stored === null) return false;
@@ -188,7 +188,7 @@ function refused(says: string): Taken {
 
 function nothingIn({ damaged: [first] }: Lines): string {
   if (!first) return "The file is empty. Nothing was changed.";
-  return `The file holds no record: its line ${first.number} ${first.why}. Nothing was changed.`;
+  return `The file has no record: line ${first.number} ${first.why}. Nothing was changed.`;
 }
 
 /** The browser's own storage, where the page may use it. */

@@ -1,7 +1,7 @@
 /**
  * What a learner types, read: fractions, decimals, percentages, roots, logarithms, several at once.
  *
- * A decimal number stands for what rounds to it; everything else stands for itself alone. The rules are
+ * A decimal number matches every number that rounds to it; any other number is exact. The rules are
  * the terminal's.
  */
 
@@ -35,7 +35,7 @@ const FORM = "type fractions or decimals with a point, such as 1/3, 0.333, 33.3%
 export interface Typed {
   readonly text: string;
   readonly value: Num;
-  /** How far a number that rounds to it may lie away; null where it stands for itself alone. */
+  /** The largest distance of a number that rounds to it; null if the number is exact. */
   readonly halfUnit: Num | null;
   /** Significant digits of a decimal number. */
   readonly digits: number;
@@ -170,7 +170,7 @@ export type Closeness = "same" | "rounded" | "coarse" | "other";
 const SAME = 1e-25;
 
 /**
- * How a typed number stands to a value. `coarse` rounds the value to fewer significant digits, and
+ * How a typed number compares with a value. `coarse` rounds the value to fewer significant digits, and
  * fewer decimals, than are wanted.
  */
 export function howClose(typed: Typed, value: Num): Closeness {

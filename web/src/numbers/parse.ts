@@ -134,7 +134,7 @@ class Parser {
 
   private signed(): Num {
     if (this.depth > MAX_DEPTH) {
-      throw new Refusal(`has more than ${MAX_DEPTH} brackets or signs in each other: use fewer`);
+      throw new Refusal(`has more than ${MAX_DEPTH} nested brackets or signs: use fewer`);
     }
     this.depth += 1;
     const sign = this.peek();

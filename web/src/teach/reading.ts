@@ -1,7 +1,7 @@
 /**
  * The teacher's page as data: `docs/teach.md` becomes sections of blocks, and nothing in it is HTML.
  *
- * The file is also read where it lies. An address of the page stands in code there (`#story/bank`)
+ * The file is also read in the repository. There, an address of the page is written as code (`#story/bank`)
  * and is a link here; a link to another page of the documentation is its text alone here.
  */
 
@@ -28,7 +28,7 @@ export interface TeachSection {
 
 export interface TeachPage {
   title: string;
-  /** What stands before the first section. */
+  /** The text before the first section. */
   lead: TeachBlock[];
   sections: TeachSection[];
 }

@@ -1,4 +1,4 @@
-/** A formula as parts to show: its result, its numbers, and what stands between them. */
+/** A formula as parts to show: its result, its numbers, and the text between them. */
 
 import type { Explanation } from "../engine/explain";
 
@@ -13,7 +13,7 @@ const MINUS = "\u2212";
 /** No line is broken here. */
 const JOINED = "\u2060";
 
-/** What stands between numbers, without a break after an opening bracket or before a closing one. */
+/** The text between numbers, without a break after an opening bracket or before a closing one. */
 function between(text: string): string {
   return text.replace(/[(^]$/, `$&${JOINED}`).replace(/^\)/, `${JOINED}$&`);
 }

@@ -216,7 +216,7 @@ export class Workbench implements Desk {
     return `${location.href.replace(/#.*$/s, "")}#worksheet/${encodeWorksheet(this.state)}`;
   }
 
-  /** From a number inside the explanation it goes one deeper; from elsewhere it starts anew. */
+  /** From a number inside the explanation it goes one deeper; from elsewhere it starts again. */
   explain(name: string, from: Element, isByKeyboard: boolean): void {
     const short = name.slice(name.indexOf(":") + 1);
     const isInside = from.closest("[data-explanation]") !== null;

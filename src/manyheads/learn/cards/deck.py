@@ -24,7 +24,7 @@ class Card:
     """A question and its answer."""
 
     id: str
-    """Never changes, so that reviews and an imported deck keep belonging to it."""
+    """Never changes, so that reviews and an imported deck still refer to this card."""
     topic: str
     """One of `topics()`."""
     front: Sentence
@@ -51,7 +51,7 @@ def cards_of(topic: str | None) -> tuple[Card, ...]:
         LearnError: no such topic.
     """
     if topic is not None and topic not in _TOPICS:
-        raise LearnError(f"topic ({topic}) is not known: use one of {', '.join(_TOPICS)}")
+        raise LearnError(f"topic ({topic}) does not exist: use one of {', '.join(_TOPICS)}")
     return tuple(card for card in deck() if topic in (None, card.topic))
 
 

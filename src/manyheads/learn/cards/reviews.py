@@ -45,7 +45,7 @@ class Reviews(NamedTuple):
     reviews: tuple[Review, ...]
     """In the order of the file, each once."""
     is_torn: bool
-    """Whether half a line at the end was left by a crash."""
+    """Whether a crash left an incomplete last line."""
 
 
 class Merged(NamedTuple):
@@ -118,7 +118,7 @@ def import_reviews(folder: Path, path: Path) -> Merged:
 
 
 def _records_of_export(path: Path) -> tuple[dict[str, Any], ...]:
-    """The records of a file that somebody saved: its last line may lack the line's end."""
+    """The records of an exported file, whose last line may have no newline."""
     if not path.exists():
         raise LearnError(f"file ({path}) does not exist: give the file that the page exported")
     records, last = read_records(path)
@@ -130,8 +130,8 @@ def _records_of_export(path: Path) -> tuple[dict[str, Any], ...]:
         record = None
     if not isinstance(record, dict):
         raise LearnError(
-            f"file ({path}) ends in half a line (line {len(records) + 1}): save it again, or "
-            "delete that line; nothing was imported"
+            f"file ({path}) ends in an incomplete line (line {len(records) + 1}): save the file "
+            "again, or delete that line; nothing was imported"
         )
     return (*records, record)
 

@@ -163,7 +163,7 @@ _LAST_YEAR = 9000
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Everything that the reviews say."""
+    """The state that follows from all reviews."""
 
     states: dict[str, CardState]
     """By card id; new cards are absent. Cards that the deck lacks are here too."""
@@ -184,7 +184,7 @@ def replay(reviews: Sequence[Review], now: datetime) -> Progress:
         LearnError: the clock is beyond all sense.
     """
     if now.year > _LAST_YEAR:
-        raise LearnError(f"clock ({now:%Y-%m-%d}) cannot be right: set it; no review is lost")
+        raise LearnError(f"clock ({now:%Y-%m-%d}) is wrong: set the clock; no review is lost")
     times, num_future = trusted_times([review.when for review in reviews], now)
     states: dict[str, CardState] = {}
     begun: dict[str, datetime] = {}

@@ -60,7 +60,7 @@ class Session:
         return replay(self._reviews, self.now())
 
     def next(self) -> Card | None:
-        """The card to look at now; None where there is none."""
+        """The card to review now; None if there is none."""
         return next_card(self._cards, self.progress(), self.now(), self._new)
 
     def counts(self) -> tuple[int, int]:
@@ -100,14 +100,14 @@ class Session:
         found = []
         if self._is_torn:
             found.append(
-                f"file ({self.path}) ends in half a line, left by a crash: the next review moves "
-                "it to a separate file; all earlier reviews are there"
+                f"file ({self.path}) ends in an incomplete line, left by a crash: the next review "
+                "moves the line to a separate file; all earlier reviews are safe"
             )
         if progress.num_future:
             found.append(
                 f"clock ({self.now():%Y-%m-%d %H:%M} UTC) is before the dates of "
-                f"{progress.num_future} of {total} reviews: set it if it is wrong; these reviews "
-                "count as made at the last trusted date before them, and none is lost"
+                f"{progress.num_future} of {total} reviews: set the clock if it is wrong; these "
+                "reviews get the last trusted date before them, and none is lost"
             )
         if foreign:
             found.append(

@@ -41,7 +41,7 @@ def _from_json(path: Path, text: str) -> dict[str, str]:
     try:
         given = json.loads(
             text, object_pairs_hook=tuple, parse_int=str, parse_float=str, parse_constant=str
-        )  # an object becomes a tuple of pairs, which keeps a name that is there twice
+        )  # an object becomes a tuple of pairs, which keeps a repeated name
     except (ValueError, RecursionError) as error:
         raise LearnError(f"file ({path}) is not JSON ({error}): fix it") from error
     return _by_name(path, [(name, _answer(path, name, value)) for name, value in given])

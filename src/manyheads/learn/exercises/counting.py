@@ -142,7 +142,7 @@ def _miscounted(config: AttentionConfig, parts: Parts) -> list[Misconception]:
 def _other_sizes(
     config: AttentionConfig,
 ) -> Iterator[tuple[str, tuple[int, int, int, int], str]]:
-    """Sizes that somebody takes the layer to have: name, D, H, G and d, sentence."""
+    """Wrong sizes of the layer: name, (D, H, G, d), sentence."""
     dim, heads, groups = config.embed_dim, config.num_heads, config.num_kv_heads
     width = config.head_dim
     says = f"count keys and values for {heads} heads; they have {groups}."
@@ -236,7 +236,7 @@ def _mismeasured(run: Run) -> list[Misconception]:
         (
             "counted-one-head",
             replace(run, heads=1, groups=1).asked,
-            "count one head; every head has its own scores, keys and values.",
+            f"count one head; there are {run.heads} query heads and {run.groups} key/value heads.",
         ),
         (
             "forgot-batch",
@@ -258,7 +258,7 @@ def _mismeasured(run: Run) -> list[Misconception]:
         (
             "row-for-table",
             (scores / run.length, cache),
-            f"count one score per query; each query has one with each of {run.length} sources.",
+            f"count one score per query; each query has a score for each of {run.length} sources.",
         ),
     )
     return [slip(name, values, f"{_BEGINS} {says}") for name, values, says in rows]

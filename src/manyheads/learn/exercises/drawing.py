@@ -1,4 +1,4 @@
-"""What kinds of exercises draw with: random numbers, small worksheets, and short exact sums."""
+"""Random numbers, small worksheets and short exact sums for the kinds of exercises."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from manyheads.worksheets.sheet import Row
 
 
 def number_text(number: Number) -> str:
-    """Write a number for JSON: exact where that is known, else `~` and its nearest float64."""
+    """Write a number for JSON: the exact form if it is known, else `~` and the nearest float64."""
     return exact_text(number) if is_exact(number) else f"~{float_of(number)!r}"
 
 
@@ -103,7 +103,7 @@ class Misconception:
     says: str
     """One sentence to the learner, with the numbers."""
     values: Row
-    """The answer of somebody who makes the mistake; may be more or fewer numbers than asked."""
+    """The answer that the mistake gives; its length may differ from that of the right answer."""
 
     def to_json(self) -> dict[str, Any]:
         """All fields, numbers as texts."""
@@ -127,7 +127,7 @@ def fault(name: str, values: Sequence[Number], says: str) -> Misconception:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """An exercise as one draw gives it, before it is checked for fairness."""
+    """A drawn exercise, before the check that its answers differ."""
 
     prompt: str
     """The question."""
@@ -142,7 +142,7 @@ class Draft:
     working: tuple[str, ...]
     """The way to the answer, one line per step."""
     worksheet: dict[str, Any] | None = field(default=None, hash=False)
-    """The worksheet file that the numbers come from; None where there is no attention."""
+    """The worksheet that the numbers come from; None if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,7 @@ class Kind:
     stream: int
     """The PCG32 stream that it draws from; it never changes."""
     draw: Callable[[Draws], Draft | None]
-    """One try; None where the draw gives no exercise."""
+    """One draw; None if it gives no exercise."""
 
 
 @dataclass(frozen=True, kw_only=True)

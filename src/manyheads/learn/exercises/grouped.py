@@ -28,12 +28,18 @@ def draw(draws: Draws) -> Draft:
             "does one position add to the cache of one layer?"
         ),
         given=(facts({"query heads": heads, "key/value heads": groups, "head width": width}),),
-        asks=(*(f"read by query head {h + 1}" for h in asked), "numbers cached per position"),
+        asks=(
+            *(f"key/value head of query head {h + 1}" for h in asked),
+            "numbers cached per position",
+        ),
         answer=whole(*read, cached),
         misconceptions=tuple(_misread(asked, heads, groups, width)),
         working=(
             f"{heads} / {groups} = {heads // groups} query heads share one key/value head",
-            *(f"query head {h + 1} is in group {g}" for h, g in zip(asked, read, strict=True)),
+            *(
+                f"query head {h + 1} reads key/value head {g}"
+                for h, g in zip(asked, read, strict=True)
+            ),
             f"keys and values: 2 * {groups} * {width} = {cached}",
         ),
     )

@@ -137,7 +137,7 @@ def draw(draws: Draws) -> Draft:
         f"head {case.head + 1}: {shown(picked(case.joined, place))} times rows {place[0] + 1} to "
         f"{place[-1] + 1} of W_O",
         f"all features: {shown(own)}",
-        f"asked: {shown(picked(own, case.asked))}",
+        f"features asked: {shown(picked(own, case.asked))}",
     )
 
 
@@ -177,7 +177,7 @@ def _contribution_wrongly(case: Case) -> tuple[Misconception, ...]:
             slip,
             "sign-lost",
             sizes(own),
-            "That is right except for the signs: a head can subtract.",
+            "That is right except for the signs: a contribution can be negative.",
         ),
         (
             slip,

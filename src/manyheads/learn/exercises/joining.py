@@ -112,8 +112,8 @@ def _joined_wrongly(drawn: Solved, receiver: int) -> list[Misconception]:
         fault(
             "merge-by-view",
             memory[receiver * size : (receiver + 1) * size],
-            f"{begins} read the tables row by row, {size} numbers per receiver, which mixes "
-            "receivers; first take the row of the receiver from each head.",
+            f"{begins} read the tables row by row, {size} numbers per receiver. This mixes "
+            "receivers; take the row of the receiver from each head.",
         ),
     ]
 
@@ -175,7 +175,7 @@ def _projected_wrongly(drawn: Solved, receiver: int, bias: Row) -> list[Misconce
         fault(
             "weight-transposed",
             picked(plus(mixed(joined, transposed(w_o)), bias), _ASKED),
-            f"{begins} with the rows of W_O; feature 1 takes its first column.",
+            f"{begins} with the rows of W_O; feature 1 uses column 1 of W_O.",
         ),
         *_other_heads(drawn, receiver, bias),
     ]

@@ -74,7 +74,7 @@ def exercise(kind: str, seed: int) -> Exercise:
 
 
 def is_fair(draft: Draft) -> bool:
-    """Whether three digits tell the answer and all misconceptions apart."""
+    """Whether the answer and all misconceptions differ in their first three digits."""
     rows = [draft.answer, *(item.values for item in draft.misconceptions)]
     return all(_differ(a, b) for i, a in enumerate(rows) for b in rows[:i])
 

@@ -11,9 +11,9 @@ from manyheads.learn.exercises.form import Draft, Kind, Misconception, facts, fa
 _SIZES = ((3, 5), (4, 5), (3, 7), (5, 4), (4, 6), (5, 3), (6, 4))
 """H and d; D is H * d."""
 TARGETS = {
-    "torch": "nn.MultiheadAttention's in_proj_weight, (3D, D): rows are outputs, blocks q, k, v",
-    "gpt2": "GPT-2's c_attn.weight (Conv1D), (D, 3D): columns are outputs, blocks q, k, v",
-    "nanogpt": "nanoGPT's c_attn.weight (nn.Linear), (3D, D): rows are outputs, blocks q, k, v",
+    "torch": "nn.MultiheadAttention's in_proj_weight, (3D, D): rows are outputs, in blocks q, k, v",
+    "gpt2": "GPT-2's c_attn.weight (Conv1D), (D, 3D): columns are outputs, in blocks q, k, v",
+    "nanogpt": "nanoGPT's c_attn.weight (nn.Linear), (3D, D): rows are outputs, in blocks q, k, v",
     "interleaved": "a query_key_value.weight as in BLOOM and GPT-NeoX, (3D, D): rows are outputs, "
     "q, k and v of head 0, then of head 1, and so on",
 }
@@ -78,9 +78,9 @@ def draw(draws: Draws) -> Draft:
     name = f"W_{'QKV'[part]}[{entry.head}][{entry.feature}][{entry.column}]"
     return Draft(
         prompt=(
-            "The queries of head h are x W_Q[h], so W_Q[h] is (D, d); W_K and W_V are alike. In "
-            f"which row and column of {TARGETS[target]} is {name} (head, row, column)? All indices "
-            "count from 0."
+            "The queries of head h are x W_Q[h], so W_Q[h] has shape (D, d), and so do W_K[h] and "
+            f"W_V[h]. They are packed in {TARGETS[target]}. In which row and column of the packed "
+            f"matrix is {name} (head, row, column)? All indices count from 0."
         ),
         given=(facts({"heads": heads, "head width": width, "model width": entry.dim}),),
         asks=("row", "column"),
@@ -145,7 +145,7 @@ def _misplaced(target: str, entry: Entry) -> list[Misconception]:
         found.append(slip("forgot-part", values, says))
     else:
         values = whole(*place_in(target, replace(entry, part=1)))
-        says = f"{begins} the order is k, q, v; it is q, k, v."
+        says = f"{begins} the order is k, q, v; here it is q, k, v."
         found.append(fault("unpack-order", values, says))
     if target != "interleaved":
         found.append(_head_minor(target, entry))

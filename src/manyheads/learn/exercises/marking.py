@@ -26,7 +26,7 @@ class Mark:
     is_right: bool
     """Whether every number is right."""
     is_judged: bool
-    """False where it cannot be judged: unreadable, too few numbers or digits; try again."""
+    """False if it cannot be marked: unreadable, or too few numbers or digits."""
     misconceptions: tuple[Misconception, ...]
     """The known mistakes that give exactly these numbers."""
     says: str
@@ -34,7 +34,7 @@ class Mark:
 
     @property
     def misconception(self) -> Misconception | None:
-        """The one that the answer agrees with; None where there is none, or more than one."""
+        """The mistake that the answer agrees with; None if there is none, or more than one."""
         return self.misconceptions[0] if len(self.misconceptions) == 1 else None
 
     def to_json(self) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def marked(exercise: Exercise, typed: str | None) -> Marked:
 
 
 def keep(folder: Path, results: Sequence[Marked]) -> None:
-    """Add judged answers to the learner's file; others can still be tried again.
+    """Add marked answers to the learner's file; other answers are not saved.
 
     Raises:
         LearnError: it cannot be written.

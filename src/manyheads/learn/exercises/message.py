@@ -36,11 +36,10 @@ def draw(draws: Draws) -> Draft:
     has_values = draws.below(2) == 1
     weights, values = drawn.steps["attn_weights"][head], drawn.steps["v"][head]
     message = drawn.steps["head_outputs"][head][receiver]
-    source = "v" if has_values else "x and W_V"
+    source = "its weights and v" if has_values else "its weights, x and W_V"
     return Draft(
         prompt=(
-            f"From the weights of head {head + 1} and {source}, compute the message of this head "
-            f"to receiver {receiver + 1}."
+            f"Compute the message of head {head + 1} to receiver {receiver + 1} from {source}."
         ),
         given=_given(drawn, head, has_values),
         asks=labels("message column", len(message)),

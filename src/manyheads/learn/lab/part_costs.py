@@ -17,15 +17,13 @@ def write_costs(record: Record) -> None:
     record.say(
         "The layers have no biases and use single precision. More heads split the same matrices "
         "into narrower blocks, so the number of parameters stays the same. But each head has "
-        "scores of its own."
+        "its own scores."
     )
     record.table("the same width, more heads")
     _write_head_counts(
         record, HEAD_COUNTS, positions=4, parameters=(256,) * 3, entries=(32, 64, 128)
     )
-    record.say(
-        "Twice the positions give four times the scores, because every position scores every other."
-    )
+    record.say("Twice the positions give four times the scores: one score per pair of positions.")
     record.table("one score tensor in memory")
     tall = (_Run(num_heads=2, positions=128), _Run(num_heads=2, positions=256))
     _write_memory(record, tall, numbers=(65_536, 262_144), size=(262_144, 1_048_576))
@@ -137,7 +135,7 @@ def _write_memory(
 
 def try_heads_4(record: Record) -> None:
     """Four heads at the longer length."""
-    record.say("The longer input again, with two heads and with four.")
+    record.say("The longer input, with two heads and with four.")
     record.table("more heads at the same length")
     runs = (_Run(num_heads=2, positions=256), _Run(num_heads=4, positions=256))
     record.row("heads H", lambda: tuple(r.layer().config.num_heads for r in runs), _by_hand(2, 4))
@@ -145,5 +143,6 @@ def try_heads_4(record: Record) -> None:
     record.row("parameters", partial(_parameters, runs), _by_hand(256, 256), torch_parameters)
     _write_memory(record, runs, numbers=(262_144, 524_288), size=(1_048_576, 2_097_152))
     record.say(
-        "The number of parameters is the same, in narrower heads. The number of scores has doubled."
+        "The number of parameters is the same, but the heads are narrower. The number of "
+        "scores doubles."
     )

@@ -113,7 +113,7 @@ def write_forms(record: Record) -> None:
     model = RandomModel()
     record.say(
         "The model is a random causal layer with biases, in double precision. The table shows the "
-        "largest difference of each form from the loop form. It must be rounding."
+        "largest difference of each form from the loop form. Only rounding is allowed."
     )
     record.table("sizes", ("B", "T", "D", "H", "head width"))
     wanted = Equals(source="by hand", numbers=(BATCH, LENGTH, WIDTH, HEADS, WIDTH // HEADS))
@@ -125,8 +125,8 @@ def write_forms(record: Record) -> None:
     for name in names:
         record.row(name, partial(_gaps, model, name), limit)
     record.say(
-        "The gradient of b_K, the bias of the keys, is zero. A shift of all keys adds the same "
-        "number to all scores of a query, and softmax does not change."
+        "The gradient of b_K, the bias of the keys, is zero. If you add the same vector to all "
+        "keys, all scores of a query change by the same number, and its weights stay the same."
     )
     record.table("largest entry of the gradient of b_K", ("loop", *COLUMNS))
     record.row("gradient of b_K", partial(_key_bias_gradients, model), limit)
@@ -151,16 +151,16 @@ def _key_bias_gradients(model: RandomModel) -> tuple[float, ...]:
 def try_swap_heads(record: Record) -> None:
     """Heads 1 and 3 change places, with and without their rows of W_O."""
     model = RandomModel()
-    record.say("The first and the last head of the random model change places.")
+    record.say("The first and the last head of the random model are swapped.")
     record.table("largest change of the output", ("fused", "nn.MultiheadAttention"))
     limit = AtMost(source="the same sum in another order", limit=ROUNDING)
     record.row("with their rows of W_O", partial(_both_changes, model, True), limit)
-    record.table("largest change of the output, W_O left as it was", ("fused",))
+    record.table("largest change of the output, W_O unchanged", ("fused",))
     by_torch = float(_torch_change(model, False))
     wanted = Equals(source="torch", numbers=(by_torch,), length=32 * PRODUCTS)
     record.row("without their rows of W_O", lambda: (_our_change(model, False),), wanted)
     record.say(
-        "The order of heads has no meaning as long as their rows of W_O move with them. Otherwise "
+        "The order of the heads does not matter if the rows of W_O have the same order. Otherwise "
         "the output of a head is multiplied by the rows of another head, and no shape shows the "
         "mistake."
     )

@@ -60,18 +60,18 @@ PARTS = (
         attempt=try_ablate_head_1,
     ),
     Part(
-        title="Change one thing",
+        title="Change one input",
         write=write_interventions,
-        prediction="a change of the last input moved only its own position. Which positions move "
-        "when only the first input changes, and which moves furthest?",
+        prediction="a change of the last input changed only the output at its own position. Which "
+        "outputs change if only the first input changes, and which changes most?",
         try_name="change-first-input",
         attempt=try_change_first_input,
     ),
     Part(
-        title="Four ways to the same numbers and gradients",
+        title="Four implementations, the same numbers and gradients",
         write=write_forms,
-        prediction="if two heads change places, does the output change? And if their rows of W_O "
-        "do not move with them?",
+        prediction="if you swap two heads together with their rows of W_O, does the output change? "
+        "And if you leave W_O as it is?",
         try_name="swap-heads",
         attempt=try_swap_heads,
     ),
@@ -135,4 +135,4 @@ def check_names(numbers: Sequence[int], tries: Sequence[str]) -> None:
             )
     for name in tries:
         if name not in TRY_NAMES:
-            raise LabError(f"try ({name}) is not known: use {', '.join(TRY_NAMES)}")
+            raise LabError(f"experiment ({name}) does not exist: use {', '.join(TRY_NAMES)}")

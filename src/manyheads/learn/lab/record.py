@@ -33,7 +33,7 @@ def plain_text(cell: Cell) -> str:
 
 
 def gap_text(gap: Cell) -> str:
-    """Show how far two results are apart: 0, or two digits and a power of ten."""
+    """Write the distance of two results: 0, or two digits and a power of ten."""
     return "0" if gap == 0 else f"{gap:.1e}" if isinstance(gap, float) else plain_text(gap)
 
 

@@ -137,9 +137,9 @@ def write_routes(record: Record) -> None:
     case = two_routes()
     last = case.num_positions - 1
     record.say(
-        "The worksheet is two-routes. Each cell has the exact number, then the measured decimals. "
-        "Each number is compared with exact fractions, published answers, a count by hand or "
-        "PyTorch."
+        "The worksheet is two-routes. Each cell has the exact number, then the decimal number that "
+        "the layer computes. Each number is compared with exact fractions, published answers, a "
+        "count by hand or PyTorch."
     )
     record.say(
         "All queries are equal, and both heads read the same values. The keys of the heads have "
@@ -181,7 +181,7 @@ def _write_shapes(record: Record, case: Case) -> None:
         wanted = (*weights, *(_shape(exact[name][h]) for name in ("q", "k", "v")))
         shapes = Equals(source="worksheet", numbers=wanted)
         record.row(label, partial(_head_shapes, case, h), shapes)
-    record.table("shapes where the heads meet", ("joined", "W_O", "output"))
+    record.table("shapes after the heads", ("concat", "W_O", "output"))
     wanted = (_shape(exact["concat"]), _shape(sheet.w_o), _shape(exact["output"]))
     shapes = Equals(source="worksheet", numbers=wanted)
     record.row("both heads", partial(_joined_shapes, case), shapes)
@@ -211,13 +211,15 @@ def try_zero_query(record: Record) -> None:
         for h, label in enumerate(case.head_names):
             more = () if name == "scores" else (case.published("zero_query", name, h),)
             record.row(label, case.measured(name, h, last), case.fractions(name, h, last), *more)
-    record.table(f"joined heads at position {last + 1}", numbered("value", len(case.sheet.w_o)))
+    record.table(
+        f"concatenated heads at position {last + 1}", numbered("value", len(case.sheet.w_o))
+    )
     _write_zero_row(record, case, "concat", "both heads")
     record.say(
         "Both heads give the same output, so every output that is a difference of them is zero."
     )
     record.table(f"output at position {last + 1}", numbered("output", case.sheet.embed_dim))
-    _write_zero_row(record, case, "output", "joined heads W_O")
+    _write_zero_row(record, case, "output", "concat W_O")
 
 
 def _write_zero_row(record: Record, case: Case, name: str, label: str) -> None:
@@ -231,13 +233,13 @@ def write_output(record: Record) -> None:
     case = two_routes()
     last, outputs = case.num_positions - 1, numbered("output", case.sheet.embed_dim)
     joined = tuple(f"head {h + 1}" for h in range(2) for _ in range(case.sheet.v_head_dim))
-    record.table(f"heads joined in order at position {last + 1}", joined)
+    record.table(f"concatenated heads at position {last + 1}", joined)
     concat = (case.fractions("concat", last), case.published("concat"))
-    record.row("head outputs side by side", case.measured("concat", last), *concat)
+    record.row("head outputs in order", case.measured("concat", last), *concat)
     _write_stored_rows(record, case, joined)
     record.table(f"projected output at position {last + 1}", outputs)
     output = (case.fractions("output", last), case.published("output"))
-    record.row("joined heads W_O", case.measured("output", last), *output)
+    record.row("concat W_O", case.measured("output", last), *output)
     record.row("the same, fused form", partial(_fused_output, case), *output)
     _write_sums(record, case)
     _write_contributions(record, case, outputs)
@@ -253,23 +255,23 @@ def _stored_row(case: Case, i: int) -> Tensor:
 
 def _write_stored_rows(record: Record, case: Case, columns: tuple[str, ...]) -> None:
     record.say(
-        "PyTorch stores the matrix of a linear layer with one row per output. A stored row lists "
-        "what one output takes from each head. W_O is the transpose; each head owns a block of "
-        "rows of W_O."
+        "PyTorch stores the matrix of a linear layer with one row per output. A stored row has the "
+        "factors of one output, head by head. W_O is the transpose, and each head has a block of "
+        "rows in W_O."
     )
     record.table("stored rows of out_proj.weight", columns)
     for i, wanted in enumerate(zip(*case.sheet.w_o, strict=True)):
         stored = Equals(source="worksheet", numbers=wanted)
-        record.row(f"makes output {i + 1}", partial(_stored_row, case, i), stored)
+        record.row(f"row of output {i + 1}", partial(_stored_row, case, i), stored)
 
 
 def _write_sums(record: Record, case: Case) -> None:
     last, swapped = case.num_positions - 1, case.with_heads_swapped()
     record.say(
-        "A sum of the head outputs does not keep which head gave which number. The sum is the same "
-        "when the heads change places, and the difference between them is lost."
+        "A sum of the head outputs does not show which head gave which number. If you swap the "
+        "heads, the sum stays the same, and their difference is lost."
     )
-    record.table("adding instead of joining", numbered("value", case.sheet.v_head_dim))
+    record.table("addition instead of concatenation", numbered("value", case.sheet.v_head_dim))
     first, second = (case.exact["head_outputs"][h][last] for h in range(2))
     numbers = tuple(a + b for a, b in zip(first, second, strict=True))
     total = Equals(source="fractions", numbers=numbers, length=LENGTH)
@@ -277,7 +279,7 @@ def _write_sums(record: Record, case: Case) -> None:
     for label, summed in (("sum of the heads", case), ("sum, heads swapped", swapped)):
         record.row(label, summed.summed("head_outputs", last), total, published)
     record.row("lost: head 1 minus head 2", case.head_gap(last), case.exact_head_gap(last))
-    record.table("joining keeps the order", numbered("output", case.sheet.embed_dim))
+    record.table("concatenation keeps the order", numbered("output", case.sheet.embed_dim))
     for label, joined in (("output", case), ("output, heads swapped", swapped)):
         record.row(label, joined.measured("output", last), joined.fractions("output", last))
 
@@ -301,10 +303,10 @@ def try_ablate_head_1(record: Record) -> None:
     whole = (given.fractions("output", last), given.published("output"))
     record.row("both heads", given.measured("output", last), *whole)
     left = (case.fractions("output", last), given.published("head_contributions", 1))
-    record.row("head 1 silenced", case.measured("output", last), *left)
+    record.row("without head 1", case.measured("output", last), *left)
     gone = partial(_missing, given, case)
     head_1 = given.fractions("head_contributions", 0, last)
-    record.row("what went missing", gone, head_1, given.published("head_contributions", 0))
+    record.row("difference", gone, head_1, given.published("head_contributions", 0))
     record.say(
         "The contribution of head 2 remains, and that of head 1 is missing: the output is a "
         "sum over heads. Outputs 2 and 3 change their sign: head 2 subtracts there, and the "
@@ -372,10 +374,10 @@ def _write_moves(record: Record, case: Case) -> None:
     prefix, last = range(case.num_positions - 1), range(case.num_positions - 1, case.num_positions)
     unmasked = case.changed(_UNMASKED)
     record.say(
-        "With the mask, no earlier position may change. Without the mask they do change. This "
-        "control shows that the measurement would detect a leak."
+        "With the mask, no earlier output may change. Without the mask, earlier outputs change. "
+        "This control shows that the measurement would detect a leak."
     )
-    record.table("largest move of an output, form by form", FORMS)
+    record.table("largest change of an output, per form", FORMS)
     changed, control = case.changed(_LAST_INPUT), unmasked.changed(_LAST_INPUT)
     names = f"positions 1 and {len(prefix)}"
     for label, before, after, positions in (
@@ -405,7 +407,7 @@ def _write_rows(record: Record, case: Case) -> None:
                 case.published("all_rows", "attn_weights", h, t),
             )
             record.row(f"head {h + 1}, position {t + 1}", case.measured("attn_weights", h, t), *row)
-    record.table("hidden and normalised", numbered("head", heads))
+    record.table("masked weights and row sums", numbered("head", heads))
     zeros = Equals(source="by hand", numbers=(ZERO,) * heads)
     record.row("largest weight on a later key", partial(_largest_later_weights, case), zeros)
     for t in range(count):
@@ -419,7 +421,10 @@ def _write_rows(record: Record, case: Case) -> None:
 
 def _write_zero_query(record: Record, given: Case) -> None:
     case, count = given.with_zero_query(), given.num_positions
-    record.say("Every query is zero. Each position takes the mean of the values that it sees.")
+    record.say(
+        "Every query is zero. The output of each head is the mean of the values that a position "
+        "sees."
+    )
     record.table("weights with zero queries", numbered("key", count))
     for h in range(case.sheet.num_heads):
         for t in range(count):
@@ -438,12 +443,12 @@ def try_change_first_input(record: Record) -> None:
     after = before.changed(_FIRST_INPUT)
     record.say("Only the values of the first input change. Every position sees the first key.")
     _write_change(record, before, after)
-    record.table("largest move of an output, form by form", FORMS)
+    record.table("largest change of an output, per form", FORMS)
     for t in range(before.num_positions):
         positions = range(t, t + 1)
         measure = partial(_largest_move, before, after, positions)
         record.row(f"position {t + 1}", measure, _exact_move(before, after, positions))
     record.say(
-        "The mask hides only later positions, so every position moves. The first position sees "
-        "only itself and moves furthest."
+        "The mask hides only later positions, so the output changes at every position. The first "
+        "position sees only itself, and its output changes most."
     )

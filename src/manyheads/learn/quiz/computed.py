@@ -31,7 +31,7 @@ Numbers = Mapping[str, Number]
 LAYER = "three-heads"
 """Whose weights the layer has: no two heads, features or positions are alike in it."""
 _NEW_ROW = (1, 0, 10, -4)
-"""What becomes of the last row of two-routes in the experiment that is done by hand."""
+"""The changed last row of two-routes in the experiment that is done by hand."""
 
 
 def _count(number: int) -> Fraction:

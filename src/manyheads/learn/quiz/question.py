@@ -62,7 +62,7 @@ class Question:
     frame: str
     """The frame of the page's story that shows it, such as "full-input"."""
     worksheet: str | None
-    """The worksheet whose given numbers one has to look at; None where the prompts say enough."""
+    """The worksheet whose given numbers the question needs; None if the prompts have them."""
 
     def to_json(self) -> dict[str, Any]:
         """Everything above by the same names; sentences as in `Sentence.to_json`."""
@@ -203,9 +203,9 @@ class Standing:
     is_asked: bool
     """Whether there was an attempt."""
     right: tuple[bool | None, ...]
-    """For each number, whether it was right; None where it was left out."""
+    """For each number, whether it was right; None if it was skipped."""
     covered: tuple[bool | None, ...]
-    """For each point, whether the answer had it; None where that was not judged."""
+    """For each point, whether the answer had it; None if not marked."""
 
     @property
     def says(self) -> str:

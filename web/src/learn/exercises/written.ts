@@ -31,7 +31,7 @@ export function decimalShown({ value }: Num): string {
   return decimalText(value === Number.NEGATIVE_INFINITY ? null : value, neededDecimals(value));
 }
 
-/** Whether a number is best written with its decimals beside: it is no whole number, and exact. */
+/** Whether a number is shown with its decimals too: it is exact and not an integer. */
 export function isBroken(number: Num): boolean {
   return number.exact !== null && !/^-?\d+$/.test(number.exact.text());
 }

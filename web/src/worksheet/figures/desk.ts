@@ -5,11 +5,11 @@ import { getContext, hasContext, setContext } from "svelte";
 export interface Desk {
   /** Name of the number whose explanation is open, with its worksheet; null for none. */
   readonly asked: string | null;
-  /** Whether former values stand beside changed ones. */
+  /** Whether the original values are shown next to changed ones. */
   readonly showsFormer: boolean;
   /** Open the explanation of a number; by keyboard, the focus goes there. */
   explain(name: string, from: Element, isByKeyboard: boolean): void;
-  /** Change a given number; says why not, and then the last good state stands. */
+  /** Change a given number; if that fails, return the reason and keep the last valid state. */
   edit(place: string, text: string): string | null;
   /** The number is typed: the next edit is a step of its own to undo. */
   settle(): void;
@@ -17,7 +17,7 @@ export interface Desk {
   reset(places: readonly string[]): void;
   /** Whether the number at a place is another than the worksheet gives. */
   isEdited(place: string): boolean;
-  /** What stands in the field while it is typed in. */
+  /** The text of the field while it is typed. */
   typed(place: string): string;
   /** What a given number is, for readers. */
   label(place: string): string;
@@ -31,7 +31,7 @@ export function setDesk(desk: Desk): void {
   setContext(KEY, desk);
 }
 
-/** The desk that a figure lies on, or null. */
+/** The desk of a figure, or null. */
 export function findDesk(): Desk | null {
   return hasContext(KEY) ? getContext<Desk>(KEY) : null;
 }

@@ -7,7 +7,7 @@ export interface Column {
   title: string;
   /** Named above the first column of a group. */
   group?: string;
-  /** A new group begins here: a rule is drawn, decimals are counted anew. */
+  /** A new group begins here: a line is drawn, and the decimals are aligned separately. */
   starts?: boolean;
 }
 

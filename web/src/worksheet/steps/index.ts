@@ -48,7 +48,7 @@ const STEPS: readonly Step[] = [
     id: "dots",
     title: "Dot products",
     formula: "q · k",
-    says: "Multiply the receiver’s query with each key, entry by entry, and add the products. A large result means that the two point the same way.",
+    says: "Multiply the receiver’s query with each key, entry by entry, and add the products. A large result means that the two vectors have similar directions, or are long.",
     view: Dots,
     isOfOneHead: true,
   },
@@ -95,16 +95,16 @@ const STEPS: readonly Step[] = [
   },
   {
     id: "concat",
-    title: "Join the heads",
+    title: "Concatenate the heads",
     formula: "concat = [head 1, head 2, …]",
-    says: "The messages of all heads are placed side by side. They are not averaged: each head keeps its own columns.",
+    says: "The messages of all heads are placed next to each other. They are not averaged: each head keeps its own columns.",
     view: Concat,
   },
   {
     id: "output",
     title: "Output projection",
     formula: "output = concat W_O + b_O",
-    says: "One matrix maps the joined row back to the features of X.",
+    says: "One matrix maps the concatenated row to the features of the output.",
     view: Output,
   },
   {
