@@ -167,6 +167,54 @@ def test_ctrl_c_ends_with_130_and_no_traceback() -> None:
     assert running.returncode == 130 and out == b"" and err == b"\n"
 
 
+IMPORTED = """
+import pathlib, time
+pathlib.Path("importing").touch()
+try:
+    time.sleep({seconds})
+except KeyboardInterrupt:  # as PyTorch does while it imports NumPy
+    pass
+"""
+
+
+def test_ctrl_c_during_an_import_that_would_swallow_it_ends_the_command(tmp_path: Path) -> None:
+    (tmp_path / "heavy.py").write_text(IMPORTED.format(seconds=2))
+    code = (
+        "import sys, time, click; from manyheads.cli import main as m\n"
+        "@click.command()\n"
+        "def work():\n    import heavy\n    time.sleep(10)\n    print('worked on')\n"
+        "m.cli.get_command = lambda ctx, name: work\n"
+        "sys.exit(m.main(['work']))"
+    )
+    status, out, err = interrupted_during_import([sys.executable, "-c", code], tmp_path)
+    assert (status, out, err) == (130, b"", b"\n")
+
+
+def test_ctrl_c_while_the_command_line_loads_ends_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text(IMPORTED.format(seconds=20).replace("pass", "raise"))
+    code = "import sys; from manyheads.cli.start import main; sys.exit(main())"
+    status, out, err = interrupted_during_import([sys.executable, "-c", code], tmp_path)
+    assert (status, out, err) == (130, b"", b"")
+
+
+def interrupted_during_import(command: list[str], folder: Path) -> tuple[int, bytes, bytes]:
+    """Press Ctrl-C when the module that touches the file `importing` is being imported."""
+    places = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": places},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        until = time.monotonic() + 30
+        while not (folder / "importing").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    return running.returncode, out, err
+
+
 def in_shell(redirections: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command with streams as a shell closes or redirects them."""
     line = f'exec "$@" {redirections}'

@@ -183,7 +183,7 @@ def test_wheel_names_its_command_and_its_requirements(wheel: Path) -> None:
     asked = [line.removeprefix("Requires-Dist: ") for line in lines if "Requires-Dist" in line]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert [line for line in asked if "extra ==" not in line] == sorted(project["dependencies"])
-    assert "manyheads = manyheads.cli.main:main" in points
+    assert "manyheads = manyheads.cli.start:main" in points
 
 
 def test_only_commands_that_exist_have_arguments_or_an_extra() -> None:

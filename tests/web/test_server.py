@@ -193,6 +193,24 @@ def test_a_request_that_cannot_be_read_is_refused_under_the_strict_policy(port: 
     assert b"default-src 'none'" in head
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.3], ids=["at once", "after the answer"])
+def test_a_body_that_cannot_be_read_is_refused_without_a_failure_in_the_server(
+    pause: float, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: localhost:%d\r\nTransfer-Encoding: chunked\r\n\r\n" % port
+    with socket.create_connection(("127.0.0.1", port), 10) as client:
+        client.sendall(head if pause else head + b"no chunk\r\n")
+        if pause:
+            time.sleep(pause)
+            client.sendall(b"no chunk\r\n")
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    assert answer.split()[1] == (b"405" if pause else b"400")
+    assert answer.count(b"HTTP/1.1") == 1
+    time.sleep(0.1)
+    assert not caplog.records
+    assert ask(port, "/").status == 200
+
+
 @pytest.mark.parametrize(
     "part",
     [

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import click
 
+from manyheads.cli.interrupts import patient_interrupts
 from manyheads.cli.streams import OutputError, patient_streams
 from manyheads.core.errors import ManyHeadsError
 from manyheads.core.files import reason_of
@@ -110,7 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     with patient_streams():
         try:
-            status = _run(words)
+            with patient_interrupts(main.__code__):
+                status = _run(words)
             sys.stdout.flush()
         except (KeyboardInterrupt, click.Abort):
             sys.stderr.write("\n")

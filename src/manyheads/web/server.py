@@ -218,6 +218,11 @@ class _PageProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer a request that cannot be read; uvicorn calls this while it handles the error."""
+        if self.cycle is not None:  # its answer would be a second one
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return self.transport.close()
         error = sys.exception()
         status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
         headers = {
