@@ -3,6 +3,8 @@
 import copy
 import json
 import random
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from manyheads.core.errors import WorksheetError
-from manyheads.worksheets.files import document_from_bytes
+from manyheads.worksheets.files import document_from_bytes, document_from_file
 from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
 from manyheads.worksheets.sheet import Sheet, schema_text
 from tests.worksheets.samples import damaged, full_document, mutated, sheet_of, small_document
@@ -341,6 +343,17 @@ def test_file_may_have_a_million_bytes_and_no_more() -> None:
     assert document_from_bytes(data + b" " * (1_000_000 - len(data)))["name"] == "small"
     with pytest.raises(WorksheetError, match="larger than 1,000,000 bytes"):
         document_from_bytes(data + b" " * (1_000_001 - len(data)))
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(1_000_000, True), (1_000_001, False)])
+def test_worksheet_file_may_have_a_million_bytes_and_no_more(
+    size: int, is_read: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "sheet.json"
+    path.write_bytes(json.dumps(SMALL).encode().ljust(size))
+    refusal = pytest.raises(WorksheetError, match="larger than 1,000,000 bytes")
+    with nullcontext() if is_read else refusal:
+        assert document_from_file(path) == SMALL
 
 
 def test_document_may_be_nested_twelve_deep_and_no_deeper() -> None:
