@@ -49,10 +49,12 @@ sys.path.insert(0, sys.argv[1])
 from manyheads.cli.main import main
 def run(line):
     out, errors = io.StringIO(), io.StringIO()
+    stop = threading.Timer(2, lambda: os.kill(os.getpid(), signal.SIGINT))
     if line[0] == "serve":
-        threading.Timer(2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        stop.start()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         status = main(line)
+    stop.cancel()
     return {"status": status, "out": out.getvalue(), "errors": errors.getvalue()}
 print(json.dumps([run(line) for line in json.load(sys.stdin)]))
 """
@@ -140,7 +142,9 @@ def installed(wheel: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outcomes(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+def outcomes(
+    installed: Path, static_page: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Outcome]:
     """How each sample ended, all run one after another in one interpreter."""
     lines = command_lines()
     done = subprocess.run(

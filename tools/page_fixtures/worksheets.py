@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from manyheads.core.errors import WorksheetError
 from manyheads.worksheets.arithmetic import Number, float_of, multiply
+from manyheads.worksheets.display import decimal_text, fraction_text
 from manyheads.worksheets.explain import Explainer, Step
 from manyheads.worksheets.fields import fields_of
 from manyheads.worksheets.interventions import one_wide_head, without_head, zero_query
@@ -45,6 +46,18 @@ NUMBER_TEXTS = (
     *("0x10", "'", "--1"),
 )
 """Texts that are numbers, and texts that are none."""
+SHOWN_TEXTS = (
+    *("26/7", "1/4", "-1/4", "sqrt(2)", "5", "1/300", "1/9999", "1/10001", "1/20000", "1e9"),
+    *(f"{'1' * length}/100000007" for length in range(4, 10)),
+    *(f"{limit}00000000000000000001" for limit in ("0.0005", "1000000.", "0.0001", "0.0995")),
+    *(f"{whole}.5" for whole in (10**8, 10**9 - 1, 10**9)),
+    *(
+        f"{sign}{mantissa}0123456789012345e{exponent}"
+        for sign, mantissa in (("", "1.0"), ("", "4.9"), ("-", "5.1"), ("", "9.94"), ("", "9.96"))
+        for exponent in range(-7, 8)
+    ),
+)
+"""Numbers of all sizes, and exact texts of all lengths, to be shown in both styles."""
 
 
 def fixture(edits: int = EDITS, seed: int = SEED) -> dict[str, Any]:
@@ -54,6 +67,7 @@ def fixture(edits: int = EDITS, seed: int = SEED) -> dict[str, Any]:
         "worksheets": [_answers(worksheet(name)) for name in names],
         "explanations": [_explanations(worksheet(name)) for name in names],
         "numbers": [_number_case(text) for text in NUMBER_TEXTS],
+        "shown": [_shown_case(text) for text in SHOWN_TEXTS],
         "edits": list(_edit_cases(edits, random.Random(seed))),
     }
 
@@ -117,6 +131,11 @@ def _number_case(text: str) -> dict[str, Any]:
     except WorksheetError as error:
         return {"text": text, "error": str(error)}
     return {"text": text, "value": _value(number), "exact": _exact(number)}
+
+
+def _shown_case(text: str) -> dict[str, str]:
+    number = parse_number(text)
+    return {"text": text, "fraction": fraction_text(number), "decimal": decimal_text(number)}
 
 
 def _explanations(sheet: Worksheet) -> dict[str, Any]:

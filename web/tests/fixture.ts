@@ -50,10 +50,17 @@ export interface NumberCase {
   error?: string;
 }
 
+export interface ShownCase {
+  text: string;
+  fraction: string;
+  decimal: string;
+}
+
 interface Fixture {
   worksheets: { name: string; sequences: { name: string; fields: Record<string, Numbers> }[] }[];
   explanations: { worksheet: string; sequence: string; receiver: number; steps: StepCase[] }[];
   numbers: NumberCase[];
+  shown: ShownCase[];
   edits: EditCase[];
 }
 
