@@ -1,1 +1,1 @@
-"""Speed and memory, as ratios within one run; docs/benchmarks.md says how to read them."""
+"""Speed and memory, as ratios within one run; docs/benchmarks.md explains them."""

@@ -15,7 +15,7 @@ TOLERANCE = 1e-12
 
 
 def cached_rows(layer: MultiHeadAttention, x: Tensor, prefill: int) -> Tensor:
-    """Last row of the prefill, then one row a step, (B, steps + 1, D), with a cache."""
+    """Last row of the prefill, then one row per step, (B, steps + 1, D), with a cache."""
     output, cache = layer(x[:, :prefill], is_causal=True, kv_cache=KVCache())
     rows = [output[:, -1:]]
     for t in range(prefill, x.shape[1]):

@@ -1,6 +1,6 @@
 """The fused form against its peers, without weights: `python -m benchmarks.forms`.
 
-Gradients of parameters are left to add up in every layer alike.
+Parameter gradients accumulate in all layers.
 """
 
 from collections.abc import Callable

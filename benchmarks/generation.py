@@ -1,4 +1,4 @@
-"""Words a second from tables and from recomputing: `python -m benchmarks.generation`."""
+"""Words per second with tables and by recomputing: `python -m benchmarks.generation`."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ class Letters:
         self.words = tuple(f"w{index}" for index in range(vocab_size))
 
     def split(self, text: str) -> list[str]:
-        """Words are what spaces part."""
+        """Split at spaces."""
         return text.split()
 
     def encode(self, text: str) -> list[int]:
@@ -32,11 +32,11 @@ class Letters:
         return [int(word[1:]) for word in self.split(text)]
 
     def joiner(self) -> "Letters":
-        """Nothing is kept between words."""
+        """Return a joiner without state."""
         return self
 
     def piece(self, word: str) -> str:
-        """A space and the word."""
+        """Return a space and the word."""
         return f" {word}"
 
 
@@ -49,7 +49,7 @@ class FullRecompute(ForwardPass):
 
     @torch.no_grad()
     def logits(self, ids: Sequence[int]) -> Tensor:
-        """One logit a word, (V,)."""
+        """One logit per word, (V,)."""
         return self._all_rows(torch.tensor([ids]))[0, -1]
 
 
@@ -61,7 +61,7 @@ def story(predictor: Predictor, vocab_size: int, count: int) -> Callable[[], lis
 
 
 def main() -> None:
-    """Print words a CPU second and ratios, after checking that all ways give the same words."""
+    """Print words per CPU second and ratios, after checking that all ways give the same words."""
     settings, is_quick = settings_from_arguments("words from tables against recomputing")
     print_setting(settings)
     vocab, count = (QUICK_VOCAB, QUICK_WORDS) if is_quick else (VOCAB, WORDS)

@@ -1,6 +1,6 @@
 """Peak memory of the fused form on long sequences: `python -m benchmarks.memory`.
 
-Each case runs in a process of its own, whose peak resident size is read from the system.
+Each case runs in its own process, whose peak resident size is read from the system.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def measure(name: str, length: int) -> tuple[int, float]:
 
 
 def main() -> None:
-    """Print each case beside the size of the scores that are not made."""
+    """Print each case and the size of the scores that are not computed."""
     parser = argparse.ArgumentParser(description="peak memory of the fused form")
     parser.add_argument("--length", type=int, default=8192, help="T (8192)")
     parser.add_argument("--quick", action="store_true", help="T = 256")

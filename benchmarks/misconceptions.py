@@ -1,4 +1,4 @@
-"""Mistakes named rightly, and chance numbers accused: `python -m benchmarks.misconceptions`.
+"""Mistakes named correctly, and random answers blamed: `python -m benchmarks.misconceptions`.
 
 Scripted wrong answers come from `wrong_answers`, `wrong_counts` and `wrong_places`, which make each
 mistake themselves, and are typed as a fraction or a rounded decimal. Chance answers are small whole
@@ -59,7 +59,7 @@ def typings(values: list[float]) -> Iterator[str]:
 
 
 def chance_answers(drawn: Exercise, chance: random.Random) -> Iterator[tuple[str, str]]:
-    """Answers that no misconception stands behind: the class, and what is typed."""
+    """Answers that no misconception causes: the class, and the typed answer."""
     right = [float_of(number) for number in drawn.answer]
     for name, draw in _CHANCE.items():
         if name != "fractions of one" or drawn.kind in ("weight-row", "mask-rows"):
@@ -126,11 +126,11 @@ _CHANCE: dict[str, Callable[[Exercise, list[float], random.Random], list[str]]] 
 
 
 def measured(seeds: range, rounds: int) -> dict[str, Any]:
-    """Named and accused answers of every kind.
+    """Named mistakes and blamed random answers of every kind.
 
     Args:
         seeds: of the exercises.
-        rounds: chance answers of each class an exercise.
+        rounds: random answers of each class per exercise.
     """
     chance, kinds, classes = random.Random(1), {}, Counter[tuple[str, str]]()
     for kind in KINDS:
@@ -201,8 +201,8 @@ def main() -> None:
     for name, (accused, count) in found["classes"].items():
         print(f"  {name:<24}{accused:>6} of {count:>7} accused, {accused / max(count, 1):.2%}")
     print(
-        f"misconceptions: {found['named']:.2%} named rightly (bar {BAR_NAMED:.0%}), "
-        f"{found['accused']:.3%} of chance answers accused (bar {BAR_ACCUSED:.0%})"
+        f"misconceptions: {found['named']:.2%} named correctly (limit {BAR_NAMED:.0%}), "
+        f"{found['accused']:.3%} of random answers blamed (limit {BAR_ACCUSED:.0%})"
     )
 
 

@@ -1,4 +1,4 @@
-"""How fast the page comes, repaints and tells stories: `python -m benchmarks.page`.
+"""How fast the page loads, repaints and generates stories: `python -m benchmarks.page`.
 
 A headless Chromium opens the page that `manyheads serve` serves; build it before (`make page`).
 """
@@ -122,7 +122,7 @@ def served() -> Iterator[str]:
 
 @contextmanager
 def page_at(browser: Browser, address: str) -> Iterator[Page]:
-    """A page in a context of its own, with nothing in its cache."""
+    """A page in a new context with an empty cache."""
     context = browser.new_context(viewport={"width": 1280, "height": 720})
     page = context.new_page()
     page.goto(address)
@@ -133,12 +133,12 @@ def page_at(browser: Browser, address: str) -> Iterator[Page]:
 
 
 def print_line(name: str, values: list[float], unit: str, bar: str) -> None:
-    """Print a median with its range, and the bar it is held against."""
+    """Print a median with its range and the limit."""
     low, middle, high = min(values), statistics.median(values), max(values)
     digits = 0 if middle >= 100 else 1
     print(
         f"  {name:<34} {middle:8.{digits}f} {unit}  [{low:.{digits}f}, {high:.{digits}f}]"
-        f"  n = {len(values)}  bar {bar}"
+        f"  n = {len(values)}  limit {bar}"
     )
 
 
@@ -164,7 +164,7 @@ def repaint(browser: Browser, address: str, repeats: int) -> None:
 
 
 def words_a_second(page: Page, button: str, names: list[str]) -> list[float]:
-    """Press a button and read how fast each named model told its story; none where it was short."""
+    """Press a button and read the speed of each named model; none for a short story."""
     page.get_by_role("button", name=button, exact=True).click()
     page.wait_for_timeout(50)
     page.wait_for_function("() => !document.querySelector('.written[aria-busy=true]')")
@@ -177,7 +177,7 @@ def words_a_second(page: Page, button: str, names: list[str]) -> list[float]:
 
 
 def stories(browser: Browser, address: str, repeats: int) -> None:
-    """Print words a second of each model alone, and of all at once."""
+    """Print words per second of each model alone, and of all at once."""
     with page_at(browser, address + "#models/length=200") as page:
         page.get_by_role("button", name="Load all models").click()
         page.wait_for_function("() => document.querySelectorAll('.card table.next').length === 3")
@@ -201,7 +201,7 @@ def stories(browser: Browser, address: str, repeats: int) -> None:
 
 
 def grids(browser: Browser, address: str, repeats: int) -> None:
-    """Print how long four grids of 64 words take to be drawn anew when a head is switched."""
+    """Print how long four grids of 64 words take to redraw when a head is switched."""
     place = f"#models/{urlencode({'text': TEXT, 'look': 'four-heads'})}"
     with page_at(browser, address + place) as page:
         page.get_by_role("button", name="Load all models").click()
@@ -213,11 +213,13 @@ def grids(browser: Browser, address: str, repeats: int) -> None:
 
 
 def weight(browser: Browser, address: str) -> None:
-    """Print the bytes that the first view brings with it, compressed as the server sends them."""
+    """Print the bytes of the first view, compressed as the server sends them."""
     with page_at(browser, address) as page:
         page.wait_for_load_state("networkidle")
         sizes = page.evaluate(TRANSFERRED)
-    print(f"  {'first view, sent':<34} {sum(sizes) / 1000:8.1f} kB  {len(sizes)} files  bar 300 kB")
+    print(
+        f"  {'first view, sent':<34} {sum(sizes) / 1000:8.1f} kB  {len(sizes)} files  limit 300 kB"
+    )
 
 
 def main() -> None:

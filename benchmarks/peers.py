@@ -1,4 +1,4 @@
-"""The layers that ours is measured against, holding the same weights."""
+"""The layers that ours is compared with, with the same weights."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Case:
     torch_layer: nn.MultiheadAttention
     """PyTorch's, batch first."""
     other: Callable[[Tensor], Tensor] | None
-    """x-transformers' Attention with its fused kernel; None where it is not installed."""
+    """x-transformers' Attention with its fused kernel; None if it is not installed."""
     x: Tensor
     """(B, T, D)."""
 

@@ -1,4 +1,4 @@
-"""The published experiment's training step, written plainly: the peer that ours is timed against.
+"""The published experiment's training step in plain PyTorch: the peer for our timing.
 
 Keys and values of all rows are formed, the last row asks, logits are materialised, autograd makes
 the gradients, and the optimiser is torch's AdamW as it comes.
@@ -12,7 +12,7 @@ from manyheads.models.lm import AttentionLM, FixedWindowMLP
 
 
 class PlainAttentionLM(nn.Module):
-    """The study's attention model, as people write it; begins with the numbers of a given one."""
+    """The study's attention model in plain PyTorch, with the parameters of a given one."""
 
     def __init__(self, model: AttentionLM) -> None:
         super().__init__()

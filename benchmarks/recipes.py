@@ -31,7 +31,7 @@ SOONER_RATE = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a recipe cost and gave."""
+    """The cost and the result of a recipe."""
 
     seconds: float
     """CPU seconds of all training steps, batches included."""

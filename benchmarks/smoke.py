@@ -1,7 +1,7 @@
 """Seconds and peak memory of the whole pipeline: `python -m benchmarks.smoke`.
 
-Runs `manyheads study run smoke` in a process of its own. The figures stand beside the bar that the
-plan keeps: a minute and 1.5 GB on two cores.
+Runs `manyheads study run smoke` in its own process. The figures are printed next to the limits of
+the plan: a minute and 1.5 GB on two cores.
 """
 
 import argparse
@@ -11,11 +11,11 @@ import sys
 import tempfile
 import time
 
-BAR_SECONDS, BAR_BYTES = 60, 1_500_000_000
+LIMIT_SECONDS, LIMIT_BYTES = 60, 1_500_000_000
 
 
 def main() -> None:
-    """Print seconds on the clock, CPU seconds and peak memory."""
+    """Print wall time, CPU seconds and peak memory."""
     parser = argparse.ArgumentParser(description="the smoke study's seconds and memory")
     parser.add_argument("--quick", action="store_true", help="with one seed")
     given = parser.parse_args()
@@ -34,9 +34,9 @@ def main() -> None:
         raise SystemExit("the smoke study failed: run it by hand to see why")
     peak = usage.ru_maxrss * 1024
     print(
-        f"smoke: {seconds:.1f} s on the clock ({seconds / BAR_SECONDS:.2f} of the bar), "
+        f"smoke: {seconds:.1f} s wall time ({seconds / LIMIT_SECONDS:.2f} of the limit), "
         f"{usage.ru_utime + usage.ru_stime:.1f} s CPU, "
-        f"{peak / 1e9:.2f} GB peak ({peak / BAR_BYTES:.2f} of the bar)"
+        f"{peak / 1e9:.2f} GB peak ({peak / LIMIT_BYTES:.2f} of the limit)"
     )
 
 

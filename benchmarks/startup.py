@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="start-up time")
     parser.add_argument("--quick", action="store_true", help="one start of each")
     repeats = 1 if parser.parse_args().quick else 7
-    print(f"Python {sys.version.split()[0]}, {repeats} fresh interpreters each, time on the clock")
+    print(f"Python {sys.version.split()[0]}, {repeats} fresh interpreters each, wall time")
     for name, code in COMMANDS.items():
         if name == "manyheads --help" and importlib.util.find_spec("manyheads.cli.main") is None:
             print(f"  {name:<32} the command does not exist yet")

@@ -1,4 +1,4 @@
-"""Calls timed by turns, so that a noisy machine slows all of them alike; no figure is a test."""
+"""Calls timed alternately, so that a noisy machine slows all of them equally."""
 
 import argparse
 import platform
@@ -26,7 +26,7 @@ class Settings:
 
 
 def settings_from_arguments(description: str) -> tuple[Settings, bool]:
-    """Read --repeats, --threads and --quick; the second result says whether sizes shall be tiny."""
+    """Read --repeats, --threads and --quick; the second result is whether sizes are tiny."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--repeats", type=int, default=15, help="rounds (15)")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")

@@ -56,7 +56,7 @@ def _mask(exercise: Exercise, num_queries: int, num_keys: int) -> Tensor:
 
 
 def _row(pipeline: Pipeline, *, is_order: bool = False) -> Wrong:
-    """The weights of the query; `is_order` says causality and window instead of handing a mask."""
+    """The weights of the query; `is_order` passes causality and window instead of a mask."""
 
     def answer(exercise: Exercise) -> list[float]:
         num_keys, num_queries = _numbers(exercise)[:2]

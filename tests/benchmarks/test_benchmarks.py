@@ -17,8 +17,8 @@ PRINTED = {
     "training": "plain recipe",
     "recipes": "own recipe",
     "generation": "full recompute",
-    "smoke": "of the bar",
-    "misconceptions": "named rightly",
+    "smoke": "of the limit",
+    "misconceptions": "named correctly",
 }
 
 

@@ -3,10 +3,9 @@
 from copy import deepcopy
 
 from manyheads.report.reading import ReportData
-from manyheads.report.study import StudyReport
+from manyheads.report.study import StudyReport, controls_of
 from manyheads.report.tables import (
     arms_of,
-    controls_of,
     cost_table,
     count_table,
     curve_table,

@@ -25,7 +25,7 @@ class EndOfAnswers(Exception):  # noqa: N818 - an ending, not an error
 class Asker:
     """Asks on standard output, or on standard error if standard output is for JSON.
 
-    After an answer that cannot be read, a person is asked again. In a file or a pipe, each line
+    In a terminal, it asks again after an answer that cannot be read. In a file or a pipe, each line
     answers one prompt, whatever its content.
     """
 

@@ -66,11 +66,11 @@ _DECLARATIONS = (
         type=FloatRange(0, 1),
         help="Fraction of weights dropped in training, 0 to 1.",
     ),
-    _choice("--fully-masked", FULLY_MASKED, "Output of a query that no key is allowed for."),
+    _choice("--fully-masked", FULLY_MASKED, "Declared output of a query without any allowed key."),
     _choice(
         "--form",
         FORMS,
-        "How it is called: self f(x), cross f(x, context), qkv f(query, key, value), "
+        "How the module is called: self f(x), cross f(x, context), qkv f(query, key, value), "
         "heads f(q, k, v), cache f(x, cache), static_cache f(x, start).",
     ),
     _choice("--layout", LAYOUTS, "Axes of the input in order: B batch, T positions, E channels."),
@@ -89,7 +89,7 @@ _DECLARATIONS = (
         "arguments",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Constructor argument, given once for each.",
+        help="Constructor argument; can be repeated.",
     ),
     click.option(
         "--params",

@@ -44,11 +44,11 @@ def export(ctx: click.Context) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def onnx(model: str, out: Path, with_weights: bool, opset: int, as_json: bool) -> None:
-    r"""Write MODEL to OUT as ONNX and compare the file with PyTorch on all logits.
+    r"""Write MODEL to OUT as an ONNX file.
 
     MODEL is the name of a shipped model, such as four-heads, or the path of a .safetensors file.
-    The comparison needs onnxruntime. The exit status is 1 if the file differs from PyTorch by more
-    than rounding.
+    If onnxruntime is installed, the command compares all logits of the file with PyTorch. The exit
+    status is 1 if they differ by more than rounding.
 
     \b
     Example:

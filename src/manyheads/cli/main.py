@@ -1,4 +1,4 @@
-"""The `manyheads` command: which commands there are, error text and exit statuses.
+"""The `manyheads` command: its subcommands, error messages and exit statuses.
 
 A command's module is loaded when the command is used, so that `manyheads --help` stays quick.
 Exit statuses: 0 all well, 1 a check failed, 2 wrong use or bad input, 130 stopped by Ctrl-C.
@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
 
 
 def _keep_line_breaks(command: click.Command) -> None:
-    """Make the no-wrap mark of a raw docstring what click looks for, in all commands below too."""
+    """Convert the no-wrap mark of raw docstrings to click's, in all subcommands too."""
     command.help = (command.help or "").replace("\\b", "\b")
     for below in getattr(command, "commands", {}).values():
         _keep_line_breaks(below)

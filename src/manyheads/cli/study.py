@@ -163,7 +163,9 @@ def run(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - the options above
 ) -> None:
-    r"""Run PLAN, a built-in name or a TOML or JSON file: train all models, then test once.
+    r"""Train all models of PLAN, then test once.
+
+    PLAN is the name of a built-in plan, or a TOML or JSON file.
 
     Ctrl-C finishes the step, saves, and prints the command that continues; exit status 130.
 
@@ -204,7 +206,7 @@ def _show(result: "StudyResult | None", plan_name: str, folder: Path, as_json: b
 
 
 def _again(plan_name: str, *without: str) -> str:
-    """The present command with --resume, and without some of its options."""
+    """The current command with --resume, and without some of its options."""
     options = _given(click.get_current_context(), ("resume", *without))
     return " ".join(["manyheads study run", shlex.quote(plan_name), *options, "--resume"])
 

@@ -66,7 +66,7 @@ def _say(event: Event) -> None:
         if line:
             click.echo(line, err=True)
     except OSError:
-        # A run of hours must not end because its output can no longer be written.
+        # A run of hours must not stop because its output cannot be written.
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
 
 
@@ -110,10 +110,10 @@ def watching(tensorboard: Path | None) -> Iterator[Report]:
 
 @contextmanager
 def _curves_in(folder: Path) -> Iterator[Report]:
-    """Write what runs tell as curves, a folder a run.
+    """Write the events of runs as curves, one folder per run.
 
     Args:
-        folder: made when the first run tells something.
+        folder: created at the first event.
 
     Raises:
         MissingExtraError: TensorBoard is not installed.

@@ -18,9 +18,10 @@ from manyheads.cli.types import FilePath
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def report(folder: Path, out: Path | None, as_json: bool) -> None:
-    r"""Report on the study in DIR: means, paired differences, figures and limits.
+    r"""Write a report on the study in DIR.
 
-    Writes report.html, report.md and figures/*.svg.
+    The report has means, paired differences, figures and limits. The command writes report.html,
+    report.md and figures/*.svg, and prints the main tables.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Faults of caches: entries missing, misplaced, or turned again."""
+"""Faults of caches: entries missing, misplaced, or rotated again."""
 
 from collections.abc import Iterator
 
@@ -114,7 +114,7 @@ class OnlyNewest(Pipeline):
 
 
 class RestartedAngles(Pipeline):
-    """New tokens are turned from position zero again, both or one of queries and keys."""
+    """New tokens are rotated from position zero again: queries, keys or both."""
 
     def __init__(self, names: str) -> None:
         self.names = names
@@ -137,7 +137,7 @@ class RestartedAngles(Pipeline):
 
 
 class TurnedAgain(Pipeline):
-    """Cached keys are turned again at every step."""
+    """Cached keys are rotated again at every step."""
 
     def __init__(self, from_zero: bool, stores_turned: bool) -> None:
         self.from_zero, self.stores_turned = from_zero, stores_turned
@@ -145,7 +145,7 @@ class TurnedAgain(Pipeline):
     def turn_piece(
         self, p: Problem, q: Tensor, k: Tensor, start: int, stop: int
     ) -> tuple[Tensor, Tensor]:
-        """Keys so far, turned once a call since they came."""
+        """Keys so far, rotated once per call since they were stored."""
         if p.rotary is None:
             return super().turn_piece(p, q, k, start, stop)
         keys, begin = k[:, :, :0], 0

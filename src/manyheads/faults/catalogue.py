@@ -26,11 +26,11 @@ class FaultKind:
     wrong: str
     """The lines of code that people write."""
     right: str
-    """The lines of code that are meant."""
+    """The right lines of code."""
     example: str
     """Declaration of the example that tools/museum builds."""
     variant: str | None = None
-    """Key of the variant that the example computes; None where it is built by hand."""
+    """Key of the variant that the example computes; None if the example has its own code."""
 
 
 def _read_table() -> dict[str, FaultKind]:
@@ -43,10 +43,10 @@ FAULT_KINDS: dict[str, FaultKind] = _read_table()
 
 
 def fault_kind(fault_id: str) -> FaultKind:
-    """The kind of that id.
+    """The kind of this id.
 
     Raises:
-        ConfigError: no such fault.
+        ConfigError: there is no such fault.
     """
     if fault_id not in FAULT_KINDS:
         raise ConfigError(
@@ -67,14 +67,14 @@ class Variant:
     fault: str
     """The fault's id in the catalogue."""
     key: str
-    """Its name among the variants of the fault; no two have the same."""
+    """Unique name among the variants of the fault."""
     says: str
-    """One plain sentence: what the numbers equal."""
+    """One sentence on what the numbers equal."""
     pipeline: Pipeline
     """The changed steps."""
     applies: Callable[[Problem], bool] = always
-    """Whether the reading makes sense for a problem."""
+    """Whether the variant applies to a problem."""
     is_legal: bool = False
-    """Whether the outputs are those of sound attention with other weights."""
+    """Whether the outputs equal those of correct attention with other weights."""
     also: tuple[str, ...] = ()
-    """Other ids that this reading cannot be told from."""
+    """Other ids that cannot be distinguished from this variant."""

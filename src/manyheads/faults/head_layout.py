@@ -45,14 +45,14 @@ class Relayout(Pipeline):
         self.split_orders, self.merge_orders, self.names = split, merge, names
 
     def split(self, p: Problem, joined: Tensor, num_heads: int, name: str) -> Tensor:
-        """Split, misread where this reading says so."""
+        """Split, misread where the variant does."""
         heads = super().split(p, joined, num_heads, name)
         if self.split_orders is None or name not in self.names:
             return heads
         return misread(heads, *self.split_orders)
 
     def merge(self, p: Problem, y: Tensor) -> Tensor:
-        """Merge, misread where this reading says so."""
+        """Merge, misread where the variant does."""
         return super().merge(p, y if self.merge_orders is None else misread(y, *self.merge_orders))
 
 
@@ -177,7 +177,7 @@ class AttendsOverHeads(Pipeline):
 
 
 class HeadsCombined(Pipeline):
-    """Heads averaged (or summed) and repeated instead of laid side by side."""
+    """Heads averaged (or summed) and repeated instead of concatenated."""
 
     def __init__(self, is_mean: bool) -> None:
         self.is_mean = is_mean

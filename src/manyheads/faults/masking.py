@@ -327,7 +327,7 @@ def _one_added_to_hidden(scores: Tensor, allowed: Tensor) -> Tensor:
 
 
 def _treatments() -> list[tuple[str, str, str, Treatment, tuple[str, ...]]]:
-    """Fault, key, what it does in words, the treatment, and the ids that it cannot be told from."""
+    """Fault, key, description, treatment, and the ids that cannot be distinguished from it."""
     confusion = "mask-additive-confusion"
     multiplied = "scores multiplied by the mask: hidden ones become 0"
     found: list[tuple[str, str, str, Treatment, tuple[str, ...]]] = [

@@ -1,4 +1,4 @@
-"""Faults of positions: rotary turning and linear bias."""
+"""Faults of positions: rotary embedding and linear bias."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from manyheads.faults.catalogue import Variant
 
 
 class OtherRotary(Pipeline):
-    """Turns with other settings: pairing, base, direction."""
+    """Rotates with other settings: pairing, base, direction."""
 
     def __init__(
         self, *, flips: bool = False, base: float | None = None, reverses: bool = False
@@ -29,13 +29,13 @@ class OtherRotary(Pipeline):
         return replace(rotary, style="interleaved" if rotary.style == "half" else "half", base=base)
 
     def rotate(self, x: Tensor, rotary: Rotary, start: int) -> Tensor:
-        """Turn one of q and k."""
+        """Rotate q or k."""
         return rotate(x, self.setting(rotary), start)
 
     def turn_piece(
         self, p: Problem, q: Tensor, k: Tensor, start: int, stop: int
     ) -> tuple[Tensor, Tensor]:
-        """Turn a piece with the same settings."""
+        """Rotate a piece with the same settings."""
         if p.rotary is None:
             return super().turn_piece(p, q, k, start, stop)
         return self.rotate(q[:, :, start:stop], p.rotary, start), self.rotate(
@@ -67,7 +67,7 @@ class MixedTable(OtherRotary):
 
 
 class WithoutMinus(OtherRotary):
-    """Partners lose their minus sign: x * cos + swapped * sin, which is no rotation."""
+    """The partner loses its minus sign: x * cos + swapped * sin, which is not a rotation."""
 
     def rotate(self, x: Tensor, rotary: Rotary, start: int) -> Tensor:
         """Add both partners."""
@@ -86,14 +86,14 @@ class WithoutMinus(OtherRotary):
 
 
 class TurnedTwice(OtherRotary):
-    """Queries, keys or both are turned twice."""
+    """Queries, keys or both are rotated twice."""
 
     def __init__(self, names: str) -> None:
         super().__init__()
         self.names = names
 
     def turn(self, p: Problem, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Turn again what is named."""
+        """Rotate the named ones again."""
         turned_q, turned_k = super().turn(p, q, k)
         again_q, again_k = super().turn(p, turned_q, turned_k)
         return (again_q if "q" in self.names else turned_q), (
@@ -103,7 +103,7 @@ class TurnedTwice(OtherRotary):
     def turn_piece(
         self, p: Problem, q: Tensor, k: Tensor, start: int, stop: int
     ) -> tuple[Tensor, Tensor]:
-        """Turn again what is named, at its own place."""
+        """Rotate the named ones again, by their own positions."""
         if p.rotary is None:
             return super().turn_piece(p, q, k, start, stop)
         twice_q, twice_k = rotate(q, p.rotary, 0), rotate(k, p.rotary, 0)
@@ -112,7 +112,7 @@ class TurnedTwice(OtherRotary):
 
 
 class OneSided(OtherRotary):
-    """Turns only some of queries, keys and values."""
+    """Rotates only some of queries, keys and values."""
 
     def __init__(self, names: str) -> None:
         super().__init__()
@@ -135,10 +135,10 @@ class OneSided(OtherRotary):
 
 
 class TurnsValues(OtherRotary):
-    """Values are turned too."""
+    """Values are rotated too."""
 
     def heads(self, p: Problem) -> tuple[Tensor, Tensor, Tensor]:
-        """Turn the values by their position."""
+        """Rotate the values by their position."""
         q, k, v = super().heads(p)
         return q, k, v if p.rotary is None or v.shape[-1] != k.shape[-1] else rotate(v, p.rotary, 0)
 
@@ -147,7 +147,7 @@ class TurnsAlongHeads(OtherRotary):
     """The angle follows the head index."""
 
     def rotate(self, x: Tensor, rotary: Rotary, start: int) -> Tensor:
-        """Turn with heads in the place of positions."""
+        """Rotate by the head index instead of the position."""
         return rotate(x.transpose(1, 2), rotary, 0).transpose(1, 2)
 
 
@@ -155,15 +155,15 @@ class TurnsAlongBatch(OtherRotary):
     """The angle follows the sample index."""
 
     def rotate(self, x: Tensor, rotary: Rotary, start: int) -> Tensor:
-        """Turn with samples in the place of positions."""
+        """Rotate by the sample index instead of the position."""
         return rotate(x.transpose(0, 2), rotary, 0).transpose(0, 2)
 
 
 class TurnsJoined(OtherRotary):
-    """The joined rows are turned before they are split into heads."""
+    """The joined rows are rotated before they are split into heads."""
 
     def rotate(self, x: Tensor, rotary: Rotary, start: int) -> Tensor:
-        """Turn all channels of all heads as one."""
+        """Rotate all channels of all heads together."""
         heads = x.shape[1]
         joined = x.transpose(1, 2).flatten(2)[:, None]
         turned: Tensor = rotate(joined, rotary, start)[:, 0].unflatten(-1, (heads, -1))
@@ -171,7 +171,7 @@ class TurnsJoined(OtherRotary):
 
 
 class ShiftedPositions(OtherRotary):
-    """Queries or keys are turned as if they stood elsewhere; None puts the first query at zero."""
+    """Queries or keys are rotated by shifted positions; None puts the first query at zero."""
 
     def __init__(self, query_shift: int | None, key_shift: int) -> None:
         super().__init__()

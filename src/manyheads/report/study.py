@@ -107,7 +107,7 @@ def _paired_section(results: ReportData) -> Section | None:
 
 
 def _counts_section(results: ReportData) -> Section | None:
-    arms, controls = arms_of(results), _controls_of(results)
+    arms, controls = arms_of(results), controls_of(results)
     if not arms:
         return None
     tables = [count_table(results, arm, controls if arm == arms[0] else ()) for arm in arms]
@@ -147,7 +147,7 @@ def _heads_section(results: ReportData) -> Section | None:
     named = [(arm.title, [m for m in arm.models if m in models]) for arm in arms_of(results)]
     in_arms = {model for _, group in named for model in group}
     others = [model for model in models if model not in in_arms]
-    are_controls = {model for model, _ in _controls_of(results)} >= set(others)
+    are_controls = {model for model, _ in controls_of(results)} >= set(others)
     named.append(("controls" if are_controls else "other models", others))
     groups = [(title, group) for title, group in named if group]
     if len(groups) == 1:
@@ -293,7 +293,7 @@ def report_from_folder(folder: Path) -> StudyReport:
     return StudyReport(results=read_study(folder))
 
 
-def _controls_of(results: ReportData) -> tuple[tuple[str, str], ...]:
+def controls_of(results: ReportData) -> tuple[tuple[str, str], ...]:
     """Name and meaning of each model whose heads have no separate patterns."""
     meanings = {
         "uniform": "equal weights for all words, not learned",

@@ -1,4 +1,4 @@
-"""Checks attention modules and functions: what is wrong, where it shows, and how to fix it."""
+"""Checks attention modules and functions: the fault, its effect on the numbers, and the fix."""
 
 from typing import TYPE_CHECKING
 

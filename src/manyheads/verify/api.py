@@ -76,7 +76,7 @@ def assert_sound(module_or_function: Attention, **declared: Any) -> None:  # noq
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    """Hundreds of tiny sums: sharing each among threads costs more than it saves."""
+    """Use one thread: the sums are too small to gain from several."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""What a verification says: checks, findings, and the fields of a report."""
+"""The results of a verification: checks, findings, and the fields of a report."""
 
 import math
 from collections.abc import Mapping
@@ -14,38 +14,38 @@ Verdict = Literal["sound", "faulty", "undetermined"]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was found."""
+    """One finding."""
 
     fault: str | None
     """Id of a known fault, or None."""
     check: str
     """The check that found it."""
     severity: Severity
-    """"error" contradicts a declaration or is no attention; "note" is legal."""
+    """"error": contradicts a declaration or is not attention; "note": valid but unusual."""
     says: str
     """One plain sentence with the measured numbers."""
     evidence: dict[str, Any] = field(default_factory=dict)
-    """The numbers, JSON-safe."""
+    """The measured numbers, as JSON values."""
     fix: str = ""
-    """The line of remedy."""
+    """The remedy, in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """One check that was made, or why it was not."""
+    """The result of one check, or the reason why it was skipped."""
 
     name: str
     """Its name."""
     status: Status
     """passed, failed or skipped."""
     why: str = ""
-    """Why it was skipped, or what it looked at."""
+    """Why it was skipped, or what it compared."""
     figure: float | None = None
     """The measured figure: mostly the largest error, in units of the output."""
 
 
 def _written(value: object) -> object:
-    """What JSON can hold: numbers that are not finite become None."""
+    """A value for JSON: numbers that are not finite become None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Runs each subject in a process of its own, with limits, so that every subject gets a report.
+"""Runs each subject in its own process, with limits, so that every subject gets a report.
 
 The process is forked, so that torch is loaded once; the child then uses one thread, as the parent's
 worker threads are missing there. Its result comes back through a pipe as one line of JSON; what it
@@ -30,7 +30,7 @@ _SEED = 0
 
 @dataclass(frozen=True, kw_only=True)
 class Examined:
-    """A verdict, and whether there was a subject at all."""
+    """A verdict, and whether there was a subject."""
 
     report: VerifyReport
     """The verdict."""
@@ -95,7 +95,7 @@ _GRACE = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one subject may use."""
+    """The limits of one subject."""
 
     seconds: float = 60.0
     """Wall time, in seconds."""
@@ -332,7 +332,7 @@ OnDone = Callable[[int, Examined], None]
 
 
 def default_jobs() -> int:
-    """How many subjects run at a time unless said: one a processor, at most two."""
+    """Default number of subjects at a time: one per processor, at most two."""
     return min(2, os.cpu_count() or 1)
 
 
@@ -343,11 +343,11 @@ def verify_subjects(
     limits: Limits | None = None,
     on_done: OnDone | None = None,
 ) -> list[VerifyReport]:
-    """Check subjects, each in a process of its own; this runs their code.
+    """Check subjects, each in its own process; this runs their code.
 
     Args:
         subjects: as `read_manifest` gives them; an error in place of a subject that cannot be read.
-        jobs: how many run at a time; by default one a processor, at most two.
+        jobs: number of subjects at a time; by default one per processor, at most two.
         limits: time and memory of one subject.
         on_done: called with the index and the verdict of each subject when it is done.
 

@@ -18,11 +18,11 @@ from manyheads.verify.subject import NoSubjectError, Subject
 
 
 def load_target(target: str, folder: Path) -> object:
-    """The object that `file.py:name` or `module.path:name` means.
+    """The object that `file.py:name` or `module.path:name` refers to.
 
     Args:
         target: what was declared.
-        folder: where a file is looked for.
+        folder: folder of the file.
 
     Raises:
         SubjectError: there is no such file, module or object, or its code raises.
@@ -93,7 +93,7 @@ def build(target: object, subject: Subject) -> nn.Module | Callable[..., Any]:
     """Build the object that is called: an instance of a class, a module as it is, or a function.
 
     Args:
-        target: what `load_target` gave, or a living module or function.
+        target: result of `load_target`, or a module or function.
         subject: with constructor arguments and, if meant, the path of a submodule.
 
     Raises:

@@ -25,7 +25,7 @@ _LEGEND = (
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyReport:
-    """What is known of one subject; it shows itself in a terminal and in Jupyter."""
+    """The report on one subject; it has a text form for terminals and an HTML form for Jupyter."""
 
     id: str | None
     """As declared."""
@@ -34,11 +34,11 @@ class VerifyReport:
     verdict: Verdict
     """sound, faulty or undetermined."""
     inferred: dict[str, Any]
-    """What was not declared and how it was understood."""
+    """What was inferred because it was not declared."""
     findings: tuple[Finding, ...]
     """The most likely fault first."""
     checks: tuple[CheckResult, ...]
-    """In the order they were made."""
+    """In the order of the run."""
     seconds: float
     """Wall time."""
 
@@ -48,7 +48,7 @@ class VerifyReport:
         return self.verdict == "sound"
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON holds it."""
+        """The report for JSON."""
         return asdict(self)
 
     def to_json(self) -> str:
@@ -97,25 +97,25 @@ def undetermined(
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """What reached what, ready to be drawn."""
+    """A table of which inputs reach which outputs."""
 
     cells: tuple[tuple[bool, ...], ...]
-    """A row an output position, a column an input position."""
+    """One row per output position, one column per input position."""
     rows: tuple[str, ...]
     """Label of each row."""
     columns: tuple[str, ...]
     """Label of each column."""
     note: str = ""
-    """What was left out."""
+    """Note on rows and columns that were left out."""
 
 
 def picture_from_evidence(evidence: Mapping[str, Any]) -> Picture | None:
-    """The picture that a finding's evidence holds, None where it holds none.
+    """The picture in a finding's evidence, or None.
 
     Args:
-        evidence: with `influence`, a list of rows of numbers (a row an output position, a column an
-            input position; 0 where the input does not reach the output), and perhaps `rows` and
-            `columns`, their labels.
+        evidence: with `influence`, a list of rows of numbers (one row per output position, one
+            column per input position; 0 if the input does not reach the output), and optionally
+            their labels `rows` and `columns`.
     """
     values = evidence.get("influence")
     if values is None or not _is_matrix(values):
@@ -152,7 +152,7 @@ def _labels(given: Any, count: int) -> tuple[str, ...]:  # noqa: ANN401 - eviden
 
 
 def text_from_picture(picture: Picture) -> list[str]:
-    """Lines of characters: a heading with the input positions, then a line an output position."""
+    """Lines of text: a heading with the input positions, then one line per output position."""
     width = max(map(len, picture.columns))
     left = max(map(len, picture.rows))
     heads = " ".join(label.rjust(width) for label in picture.columns)
@@ -164,7 +164,7 @@ def text_from_picture(picture: Picture) -> list[str]:
 
 
 def html_from_picture(picture: Picture) -> str:
-    """A table whose cells say in words, too, what reached what."""
+    """A table whose cells also say in words which inputs reach which outputs."""
     heads = "".join(f"<th scope='col'>{escape(label)}</th>" for label in picture.columns)
     rows = "".join(
         f"<tr><th scope='row'>{escape(label)}</th>{''.join(map(_html_cell, row))}</tr>"
@@ -190,10 +190,10 @@ _NOT_LISTED = {"influence", "rows", "columns", "output"}
 
 
 def text_from_report(report: VerifyReport) -> str:
-    """One report in text; nothing in it can steer a terminal.
+    """One report as text, with control characters escaped.
 
     Args:
-        report: what is known of one subject.
+        report: the report on one subject.
     """
     lines = [*_wrapped(heading(report), "")]
     lines += understood_lines(report.inferred)
@@ -204,20 +204,20 @@ def text_from_report(report: VerifyReport) -> str:
 
 
 def text_from_reports(reports: Sequence[VerifyReport]) -> str:
-    """A manifest's reports: in full where the verdict is not sound, then a table of all."""
+    """A manifest's reports: in full if the verdict is not sound, then a table of all."""
     full = [text_from_report(report) for report in reports if report.verdict != "sound"]
     parts = [f"{text}\n{'-' * WIDTH}" for text in full]
     return "\n".join([*parts, *_text_table(reports), "", summary(reports)])
 
 
 def heading(report: VerifyReport) -> str:
-    """The verdict and whose it is, in one line."""
+    """The verdict and the subject, in one line."""
     name = f"{report.id}: {report.target}" if report.id else report.target
     return clean(f"{report.verdict.upper()}: {name}".rstrip(": "))
 
 
 def summary(reports: Sequence[VerifyReport]) -> str:
-    """How many subjects have which verdict, and how long they took together."""
+    """Number of subjects with each verdict, and their total time."""
     verdicts = [report.verdict for report in reports]
     counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("sound", "faulty", "undetermined"))
     noun = "subject" if len(reports) == 1 else "subjects"
@@ -234,7 +234,7 @@ def first_fault(report: VerifyReport) -> str:
 
 
 def understood_lines(inferred: Mapping[str, Any]) -> list[str]:
-    """What was not declared and how it was understood."""
+    """What was inferred because it was not declared."""
     lines = ["", "Inferred:"] if inferred else []
     for name, words in understood(inferred):
         text = f"{name}: {words}"
@@ -286,7 +286,7 @@ def _finding_lines(number: int, finding: Finding) -> list[str]:
 
 
 def evidence_text(evidence: Mapping[str, Any]) -> str:
-    """The numbers of a finding in one phrase, without those that are drawn."""
+    """The numbers of a finding in one phrase, without those of the picture."""
     items = [(k, v) for k, v in evidence.items() if k not in _NOT_LISTED and _is_short(v)]
     return clean("; ".join(f"{_words(key)} {_value(item)}" for key, item in items))
 
@@ -296,7 +296,7 @@ def _is_short(value: Any) -> bool:  # noqa: ANN401 - evidence may hold anything
 
 
 def output_lines(evidence: Mapping[str, Any]) -> list[str]:
-    """What the subject printed, where that may say why it has no verdict: first and last lines."""
+    """First and last lines of the subject's output, which may explain a missing verdict."""
     printed = str(evidence.get("output") or "").splitlines()
     lines = [printable(line.expandtabs(4)) for line in printed if line.strip()]
     if len(lines) > 2 * _OUTPUT_LINES:
@@ -335,7 +335,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def clean(text: str) -> str:
-    """The text on one line, with what a terminal would obey shown as an escape."""
+    """The text on one line, with control characters escaped."""
     return printable(" ".join(str(text).split()))
 
 
@@ -376,7 +376,7 @@ def html_from_report(report: VerifyReport) -> str:
 
 
 def page_from_reports(reports: Sequence[VerifyReport]) -> str:
-    """A complete page: a table of all reports where there are several, then each."""
+    """A complete page: a table of all reports if there are several, then each report."""
     title = heading(reports[0]) if len(reports) == 1 else summary(reports)
     table = _html_table(reports) if len(reports) > 1 else ""
     sections = "".join(map(_html_section, reports))
@@ -390,7 +390,7 @@ def page_from_reports(reports: Sequence[VerifyReport]) -> str:
 
 
 def write_page(path: Path, reports: Sequence[VerifyReport]) -> None:
-    """Write `page_from_reports` to a file, whole or not at all.
+    """Write `page_from_reports` to a file, under a temporary name that is then renamed.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -462,7 +462,7 @@ def _html_table(reports: Sequence[VerifyReport]) -> str:
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a report holds
-    """The value as JSON can hold it: numbers that are not finite and objects become text."""
+    """The value for JSON: numbers that are not finite and objects become text."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set):
@@ -476,7 +476,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a report holds
 
 
 def report_from_dict(value: Mapping[str, Any]) -> VerifyReport:
-    """The report that `VerifyReport.to_dict` gave.
+    """A report from the result of `VerifyReport.to_dict`.
 
     Raises:
         KeyError: a field is missing.

@@ -37,7 +37,7 @@ ARRANGEMENTS = (
 
 
 class NoSubjectError(SubjectError):
-    """The declaration names something that does not exist, or that cannot be: wrong use."""
+    """The declaration names something that does not exist or is impossible."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ Name = Annotated[str, Rule('must be text: write a name such as "mask"', {"min_le
 
 @dataclass(frozen=True, kw_only=True)
 class MaskSpec:
-    """One mask argument of the callee."""
+    """One mask argument of the subject."""
 
     arg: Name
     """Its keyword."""
@@ -148,11 +148,11 @@ class Spec:
     vdim: Count | None = None
     """Width of the value input."""
     scale: Number | None = None
-    """What each q·k is multiplied by."""
+    """Factor of each q·k."""
     causal: Annotated[str, one_of("always")] | None = None
-    """"always" where the subject is causal without being asked."""
+    """"always" if the subject is causal on every call."""
     window: Count | None = None
-    """Keys a query sees, itself included."""
+    """Number of keys that a query sees, including its own position."""
     position: Annotated[Rotary | str, _AsPosition()] | None = None
     """Rotary settings, "alibi", or None."""
     dropout: Number | None = None
@@ -164,7 +164,7 @@ class Spec:
 
     @property
     def heads(self) -> int:
-        """H, which inference or declaration must have given."""
+        """H, declared or inferred."""
         assert self.num_heads is not None
         return self.num_heads
 
@@ -216,9 +216,9 @@ class CallSpec:
     masks: tuple[MaskSpec, ...] | None = None
     """Its mask arguments."""
     causal_arg: Name | None = None
-    """The keyword that asks for causality."""
+    """The keyword that turns causality on."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Keywords given in every call."""
+    """Keywords passed in every call."""
     flags: Mapping[str, Values] = field(default_factory=dict)
     """Keywords that must not change the answer, with their values."""
     returns: Annotated[str, one_of(*RETURNS)] | None = None

@@ -42,7 +42,7 @@ _Target = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class BuildForm:
-    """How a file says how the subject is built."""
+    """The part of a file that declares how the subject is built."""
 
     kwargs: dict[str, Any] = field(default_factory=dict)
     """Constructor arguments."""
@@ -50,7 +50,7 @@ class BuildForm:
 
 @dataclass(frozen=True, kw_only=True)
 class ParamForm:
-    """How a file says where the weights are."""
+    """The part of a file that declares where the weights are."""
 
     layout: Annotated[str, one_of(*ARRANGEMENTS)]
     """Arrangement of the weights."""
@@ -126,7 +126,7 @@ def subject_schema() -> dict[str, Any]:
 
 
 def _known_fields(given: Mapping[str, Any], unknown: list[str]) -> dict[str, Any]:
-    """What is declared under a known name; null, and causality that is not asked for, is not."""
+    """The declared values of known fields, without null and without causality that is off."""
     found = {}
     for name, value in given.items():
         part = _PARTS.get(name)
@@ -146,11 +146,11 @@ def _known_fields(given: Mapping[str, Any], unknown: list[str]) -> dict[str, Any
 
 
 def subject_from_dict(value: object, folder: Path = Path()) -> Subject:
-    """Read a subject from what a subject file holds; fault, diagnosis and style are never read.
+    """Read a subject from the content of a subject file; fault, diagnosis and style are ignored.
 
     Args:
         value: one JSON object.
-        folder: where a file target is looked for.
+        folder: folder of a file target.
 
     Raises:
         SubjectError: fields that are missing or wrong; the message names the place of each.
@@ -182,7 +182,7 @@ def subject_from_dict(value: object, folder: Path = Path()) -> Subject:
 
 
 def _in_words(error: ErrorDetails) -> str:
-    """The place, the value, what must hold and what to do."""
+    """The place, the value, the rule and the remedy."""
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error["loc"])
     place, kind = place.removeprefix("."), error["type"]
     if kind == "missing":
@@ -244,7 +244,7 @@ def subject_from_declared(
     given: Subject | Mapping[str, Any] | None = None,
     folder: Path = Path(),
 ) -> Subject:
-    """A subject from flat keywords, which go before what is given as a whole.
+    """A subject from keywords, which replace the values of `given`.
 
     Args:
         target: file.py:object, module.path:object, or a name for the report.
