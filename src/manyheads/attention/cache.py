@@ -38,7 +38,7 @@ class KVCache:
             if tensor is not None and not isinstance(tensor, Tensor):
                 kind = type(tensor).__name__
                 raise ShapeError(
-                    f"{name} ({kind}) must be a tensor: begin with manyheads.KVCache()"
+                    f"{name} ({kind}) must be a tensor: start with manyheads.KVCache()"
                 )
             if tensor is not None and tensor.dim() != 4:
                 shape = tuple(tensor.shape)

@@ -85,7 +85,7 @@ def check_trace(config: AttentionConfig, is_training: bool) -> None:
 def _check_cache(kv_cache: object) -> None:
     if kv_cache is not None and not isinstance(kv_cache, KVCache):
         kind = type(kv_cache).__name__
-        raise ShapeError(f"kv_cache ({kind}) must be a KVCache: begin with manyheads.KVCache()")
+        raise ShapeError(f"kv_cache ({kind}) must be a KVCache: start with manyheads.KVCache()")
 
 
 def visibility_of_call(

@@ -308,7 +308,7 @@ class TinyGPT(nn.Module):
         if len(caches) != len(self.blocks):
             raise ShapeError(
                 f"kv_caches ({len(caches)} of them) must be one per layer, {len(self.blocks)}: "
-                "begin with model.new_caches()"
+                "start with model.new_caches()"
             )
         return caches
 

@@ -246,7 +246,7 @@ class Folder:
             rates = ", ".join(f"{entry['learning_rate']:g}" for entry in losses)
             raise StudyError(
                 f"learning rates ({rates}) all led to a loss that is not a finite number: "
-                "begin in another folder with lower ones"
+                "start again in another folder with lower ones"
             )
         return min(finite, key=lambda entry: entry["validation_loss"])
 
@@ -343,7 +343,7 @@ def open_folder(path: Path, plan: Plan, data_sha256: str) -> Folder:
     for name, digest in (("plan.toml", frozen), ("tokenizer.json", facts.get("tokenizer_sha256"))):
         if file_sha256(path / name) != digest:
             raise StudyError(
-                f"file ({path / name}) was changed after the study began: restore it, or begin in "
+                f"file ({path / name}) was changed after the study began: restore it, or start in "
                 "another folder"
             )
     return Folder(path=path, plan=plan, data_sha256=data_sha256)

@@ -86,7 +86,9 @@ def freeze_choices(folder: Folder) -> FrozenChoices:
     if not path.exists():
         write_json(path, chosen)
     elif read_json(path) != chosen:
-        raise StudyError(f"choices ({path}) were frozen with other runs: begin in another folder")
+        raise StudyError(
+            f"choices ({path}) were frozen with other runs: start again in another folder"
+        )
     return FrozenChoices(folder=folder, digest=_digest(chosen))
 
 
