@@ -16,7 +16,7 @@ def test_text_is_at_most_80_columns_wide(
         lines = str(report).splitlines()
         assert max(map(len, lines)) <= 80
         assert lines[0] == f"Study {report.results.name}"
-        assert any("one sign" in line for line in lines)
+        assert any("the same sign" in line for line in lines)
 
 
 def test_json_holds_means_differences_and_limits(three_models: StudyReport) -> None:
@@ -42,5 +42,5 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_ours(
     three_models: StudyReport, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StudyError, match="cannot be made"):
+    with pytest.raises(StudyError, match="cannot be created"):
         three_models.write(tmp_path / "file" / "out")
