@@ -10,6 +10,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 import manyheads as mh
+from manyheads.core.config import LayerOptions
 from manyheads.core.errors import ConfigError, ShapeError
 from tests.factories import (
     FORMS,
@@ -71,7 +72,7 @@ def test_head_weights_are_views_and_building_from_them_copies_every_bit(options:
     weights = layer.head_weights()
     assert {t.untyped_storage().data_ptr() for t in weights.tensors().values()} == stores
     config = layer.config
-    settings = {n: getattr(config, n) for n in ("scale", "window", "positions", "dropout")}
+    settings = {name: getattr(config, name) for name in LayerOptions.__annotations__}
     twin = mh.MultiHeadAttention.from_weights(weights, **settings)
     assert twin.head_weights().equal(weights)
     assert twin.config == config
