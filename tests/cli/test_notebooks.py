@@ -77,6 +77,20 @@ def test_wrong_use_is_one_line(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_named_with_the_folder_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> None:
+        Path("/dev/full").write_bytes(data)
+
+    monkeypatch.setattr("manyheads.learn.notebooks.write_whole", full)
+    assert main(["notebooks", str(tmp_path / "full")]) == 2
+    message = capsys.readouterr().err
+    assert f"DIR ({tmp_path / 'full'}) cannot hold 01-" in message
+    assert "No space left on device): free some space" in message
+
+
 def test_the_command_does_not_load_torch(tmp_path: Path) -> None:
     code = (
         "import sys; from manyheads.cli.main import main; "

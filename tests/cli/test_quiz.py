@@ -170,7 +170,7 @@ def test_a_place_that_cannot_be_written_is_named_before_anything_is_asked(
     typed(monkeypatch, "4")
     assert "cannot be a folder" in refused(capsys, "quiz", "--data", str(tmp_path / "file" / "in"))
     (tmp_path / ".lock").mkdir()
-    for arguments in (["quiz"], ["quiz", "explain"], ["lab", "--predict"]):
+    for arguments in (["quiz"], ["quiz", "explain"], ["quiz", "exercises"], ["lab", "--predict"]):
         message = refused(capsys, *arguments, "--data", str(tmp_path))
         assert "cannot be written" in message and "--data" in message
 

@@ -136,3 +136,14 @@ def test_exercises_are_printed_and_drawn_again_for_the_key(
     assert status == 2 and "exists already" in line
     status, _, line = quiz(capsys, *given, "--pdf", out, "--json", "--force")
     assert status == 2 and "--pdf cannot be combined with --json or --answers" in line
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps a folder that is in use")
+def test_a_sheet_is_printed_where_the_current_folder_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main(["worksheet", "print", "two-routes", str(tmp_path / "sheet.pdf")]) == 0
+    assert (tmp_path / "sheet.pdf").read_bytes().startswith(b"%PDF")

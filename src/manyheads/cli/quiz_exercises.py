@@ -13,6 +13,7 @@ from manyheads.cli.learn_options import DATA, FORCE, PAPER
 from manyheads.cli.types import INTEGER, FilePath, InputPath
 from manyheads.core.errors import LearnError
 from manyheads.core.tables import wrapped
+from manyheads.learn.attempts import check_file
 from manyheads.learn.exercises.answers import answers_from_file
 from manyheads.learn.exercises.form import Exercise
 from manyheads.learn.exercises.kinds import KINDS, exercise_named, exercise_sheet
@@ -167,6 +168,7 @@ def _mark_file(path: Path, sheet: Sequence[Exercise], as_json: bool, data: Path 
 
 def _ask_all(sheet: Sequence[Exercise], folder: Path) -> None:
     asker = Asker()
+    check_file(folder, FILE)
     click.echo("Type the numbers, then Enter. An empty line skips an exercise; Ctrl-D ends.\n")
     results: list[Marked] = []
     try:

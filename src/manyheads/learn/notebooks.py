@@ -86,8 +86,8 @@ def write_notebooks(folder: Path, force: bool = False) -> tuple[Written, ...]:
             anything else stops all writing.
 
     Raises:
-        LearnError: jupytext is missing, the folder cannot be made, or files there differ.
-        OSError: a file cannot be written; those before it are whole.
+        LearnError: jupytext is missing, the folder cannot be made, files there differ, or a file
+            cannot be written; those before it are whole.
     """
     made = [(source.stem, notebook_from_source(source)) for source in notebook_sources()]
     planned = [_planned(folder, name, notebook) for name, notebook in made]
@@ -100,7 +100,7 @@ def write_notebooks(folder: Path, force: bool = False) -> tuple[Written, ...]:
     _make(folder)
     for item, data in planned:
         if item.state != "unchanged":
-            write_whole(item.path, data)
+            _write(folder, item.path, data)
     return tuple(item for item, _ in planned)
 
 
@@ -121,6 +121,16 @@ def _state(path: Path, data: bytes) -> State:
         return "replaced" if path.is_symlink() else "written"
     except OSError:  # a folder, or a file that may not be read
         return "replaced"
+
+
+def _write(folder: Path, path: Path, data: bytes) -> None:
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise LearnError(
+            f"DIR ({folder}) cannot hold {path.name} ({reason_of(error)}): free some space, or use "
+            "another folder"
+        ) from error
 
 
 def _make(folder: Path) -> None:

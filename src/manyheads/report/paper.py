@@ -214,8 +214,9 @@ def _compiled(source: bytes, text: str, fonts: str) -> bytes:
     import typst
 
     return bytes(
-        typst.compile(
+        typst.compile(  # type: ignore[call-overload]  # typst's stub wants a root of bytes
             source,
+            root=fonts,  # otherwise the current folder, which may be gone
             format="pdf",
             sys_inputs={"sheet": text},
             # No system fonts, for the same bytes on every machine.
