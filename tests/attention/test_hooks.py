@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import manyheads as mh
 from manyheads.attention.hooks import POINTS
-from manyheads.core.errors import ConfigError
+from manyheads.core.errors import ConfigError, ShapeError
 from tests.factories import FORMS, B, G, H, S, T, d, inputs_of, layer_of
 
 SHAPES = {
@@ -159,3 +159,25 @@ def test_hooks_that_a_view_cannot_serve_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"heads\[2\].* no full backward hook: use hook_message"):
         head.register_full_backward_hook(print)
     assert isinstance(head, nn.Module)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", [*POINTS, ""])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x[..., 1:], r"shape \(2, .* expected \(2, "),
+        (lambda x: x.float(), r"torch.float32 .* torch.float64 .*: return a tensor like"),
+        (lambda x: (x, x), r"returned tuple, expected a tensor"),
+    ],
+)
+def test_a_hook_that_returns_another_kind_of_value_is_named(
+    form: str, name: str, change: Callable[[Tensor], Any], message: str
+) -> None:
+    layer = grouped(form)
+    target = point(layer, 1, name) if name else layer.heads[1]
+    target.register_forward_hook(lambda module, inputs, x: change(x))
+    with pytest.raises(
+        ShapeError, match=rf"{f'hook_{name}' if name else r'heads.1.'}: .*{message}"
+    ):
+        layer(*inputs_of(layer, T, S))

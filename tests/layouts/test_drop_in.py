@@ -214,3 +214,59 @@ def test_what_it_cannot_compute_is_refused() -> None:
         ours(nested, nested, nested)
     with pytest.raises(LayoutError, match="add_zero_attn"):
         mh.from_torch(nn.MultiheadAttention(D, H, add_zero_attn=True), drop_in=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "mask", "message"),
+    [
+        (
+            "key_padding_mask",
+            PADDING.T.contiguous(),
+            r"shape \(7, 3\), expected \(B, S\) = \(3, 7\)",
+        ),
+        ("key_padding_mask", PADDING[:1], r"shape \(1, 7\), expected \(B, S\) = \(3, 7\)"),
+        ("key_padding_mask", PADDING.long(), r"int64, expected torch.bool \(True = padding\)"),
+        ("attn_mask", torch.zeros(H, T, S), r"\(4, 5, 7\), .* \(B \* H, T, S\) = \(12, 5, 7\)"),
+        ("attn_mask", torch.zeros(7, T, S), r"shape \(7, 5, 7\), expected \(T, S\) = \(5, 7\)"),
+        ("attn_mask", torch.zeros(B, H, T, S), r"shape \(3, 4, 5, 7\), expected \(T, S\)"),
+        ("attn_mask", torch.zeros(1, S), r"shape \(1, 7\), expected \(T, S\) = \(5, 7\)"),
+        ("attn_mask", torch.zeros(T, S).byte(), r"uint8, expected torch.bool \(True = blocked\)"),
+    ],
+)
+def test_masks_that_torch_refuses_are_refused_in_its_conventions(
+    name: str, mask: Tensor, message: str
+) -> None:
+    original = nn.MultiheadAttention(D, H, batch_first=True, **DOUBLE)
+    module = mh.from_torch(original, drop_in=True)
+    query, key = random_like(0, B, T, D), random_like(1, B, S, D)
+    with pytest.raises((RuntimeError, AssertionError)):
+        original(query, key, key, **{name: mask})
+    with pytest.raises(ShapeError, match=rf"{name} has .*{message}"):
+        module(query, key, key, **{name: mask})
+
+
+def test_what_cannot_be_converted_names_what_can() -> None:
+    module = nn.MultiheadAttention(D, H)
+    with pytest.raises(LayoutError, match=r"a manyheads layer already; use to_torch"):
+        mh.from_torch(mh.from_torch(module, drop_in=True))
+    with pytest.raises(LayoutError, match=r"such as module\.self_attn"):
+        mh.from_torch(nn.TransformerEncoderLayer(D, H))
+    with annotations_unchecked(), pytest.raises(ConfigError, match=r"drop_in \('yes'\)"):
+        mh.from_torch(module, drop_in="yes")  # type: ignore[call-overload]
+
+
+def test_weights_asked_for_under_vmap_equal_those_of_torch() -> None:
+    original = nn.MultiheadAttention(
+        D, H, batch_first=True, **DOUBLE
+    )  # torch's fast path has no rule
+    module = mh.from_torch(original, drop_in=True)
+    x = random_like(0, B, T, D)
+    stacked = {name: torch.stack([p, 0.5 * p]) for name, p in original.state_dict().items()}
+
+    def run(model: nn.Module) -> Any:
+        call = torch.func.functional_call
+        return torch.vmap(lambda state: call(model, state, (x, x, x)))(stacked)
+
+    with torch.no_grad():
+        for ours, theirs in zip(run(module), run(original), strict=True):
+            assert (ours - theirs).abs().max() < 1e-12

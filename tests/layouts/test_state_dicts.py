@@ -247,3 +247,15 @@ def test_what_a_layout_cannot_hold_is_refused_with_a_remedy(
         return
     wide = state_dict_from_heads(random_heads(head_dim=4), layout="llama")
     assert wide["k_proj.weight"].shape == (12, 10)
+
+
+@pytest.mark.parametrize(
+    ("state", "prefix", "message"),
+    [
+        ({}, None, r"prefix \(NoneType\) must be text"),
+        ({1: torch.zeros(2, 2)}, "", r"state has a name of type int, expected text"),
+    ],
+)
+def test_names_that_are_not_text_are_refused(state: Any, prefix: Any, message: str) -> None:
+    with annotations_unchecked(), pytest.raises(LayoutError, match=message):
+        heads_from_state_dict(state, layout="llama", num_heads=6, prefix=prefix)

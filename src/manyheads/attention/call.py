@@ -91,9 +91,9 @@ class AttentionCall(Protocol):
         value: Tensor | None = None,
         *,
         need_weights: bool = False,
-        kv_cache: KVCache | None = None,
+        kv_cache: None = None,
         **masks: Unpack[Masks],
-    ) -> Result: ...
+    ) -> Tensor | tuple[Tensor, Tensor]: ...
 
 
 def typed_by_arguments(forward: Callable[..., Result]) -> AttentionCall:

@@ -10,6 +10,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from manyheads.core.errors import ShapeError
+
 Point = Literal["q", "k", "v", "scores", "weights", "message"]
 POINTS: tuple[Point, ...] = get_args(Point)
 At = Callable[[Point, Tensor], Tensor]
@@ -51,13 +53,38 @@ class Hookable(nn.Module):
         Args:
             name: which step.
             x: its value in this head.
+
+        Raises:
+            ShapeError: a hook returned something of another shape, dtype or device.
         """
-        passed: Tensor = getattr(self, f"hook_{name}")(x)
-        return passed
+        return like_given(f"hook_{name}", x, getattr(self, f"hook_{name}")(x))
 
     def is_hooked_at(self, name: Point) -> bool:
         """Whether a hook is registered at this step; those of the head itself see its message."""
         return has_hooks(getattr(self, f"hook_{name}")) or (name == "message" and has_hooks(self))
+
+
+def like_given(name: str, x: Tensor, returned: object) -> Tensor:
+    """What the hooks returned, which must be a tensor like the one they were given.
+
+    Args:
+        name: of the hook point.
+        x: what the hooks were given.
+        returned: what they returned.
+
+    Raises:
+        ShapeError: something of another shape, dtype or device.
+    """
+    if not isinstance(returned, Tensor):
+        kind = type(returned).__name__
+        raise ShapeError(f"{name}: a hook returned {kind}, expected a tensor or None")
+    have, want = ((tuple(t.shape), t.dtype, t.device) for t in (returned, x))
+    if have != want:
+        raise ShapeError(
+            f"{name}: a hook returned a tensor of shape {have[0]}, {have[1]} on {have[2]}, "
+            f"expected {want[0]}, {want[1]} on {want[2]}: return a tensor like the given one"
+        )
+    return returned
 
 
 def has_hooks(module: nn.Module) -> bool:

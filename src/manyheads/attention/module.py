@@ -1,9 +1,9 @@
 """MultiHeadAttention: the layer for users. It computes in the form that they choose."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from jaxtyping import Bool, Float
@@ -34,7 +34,7 @@ from manyheads.attention.parameters import (
     reset_parameters,
 )
 from manyheads.attention.positions import rotate
-from manyheads.attention.single_head import LayerHead
+from manyheads.attention.single_head import LayerHead, LayerHeads
 from manyheads.attention.steps import AttentionSteps, ProjectedHeads, trace_from_steps
 from manyheads.core.config import (
     FORMS,
@@ -87,7 +87,7 @@ class MultiHeadAttention(nn.Module):
     in_proj_weight: nn.Parameter | None
     in_proj_bias: nn.Parameter | None
     out_proj: nn.Linear
-    _heads: nn.ModuleList | None = None
+    _heads: LayerHeads | None = None
 
     def __init__(  # noqa: PLR0913 - mirrors nn.MultiheadAttention
         self,
@@ -188,7 +188,7 @@ class MultiHeadAttention(nn.Module):
         return heads_from_parameters(self, self.config)
 
     @property
-    def heads(self) -> nn.ModuleList:
+    def heads(self) -> LayerHeads:
         """The heads as modules, always the same objects; their weights are views of the parameters.
 
         Forward hooks on a head, and on its hook points (`hook_q`, `hook_k`, `hook_v`,
@@ -196,7 +196,7 @@ class MultiHeadAttention(nn.Module):
         value. While one is registered, the fused form computes step by step.
         """
         if self._heads is None:
-            heads = nn.ModuleList(LayerHead(self, h) for h in range(self.config.num_heads))
+            heads = LayerHeads(LayerHead(self, h) for h in range(self.config.num_heads))
             object.__setattr__(self, "_heads", heads)  # not a submodule: it holds no parameters
             return heads
         return self._heads
@@ -365,8 +365,7 @@ class MultiHeadAttention(nn.Module):
         """One function per head that passes steps through its hooks; None without hooks."""
         if not self.is_hooked:
             return None
-        heads = cast("Iterable[LayerHead]", self.heads)
-        return [partial(head.at_in_call, inputs) for head in heads]
+        return [partial(head.at_in_call, inputs) for head in self.heads]
 
     def _hooked(self, heads: ProjectedHeads, ats: Sequence[At]) -> ProjectedHeads:
         """Queries, keys and values after their hooks; a hook on shared keys repeats them first."""
@@ -383,8 +382,7 @@ class MultiHeadAttention(nn.Module):
 
     def _is_hooked_at(self, name: Point) -> bool:
         """Whether any head has a hook at this step."""
-        heads = cast("Iterable[LayerHead]", self._heads or ())
-        return any(head.is_hooked_at(name) for head in heads)
+        return self._heads is not None and any(head.is_hooked_at(name) for head in self._heads)
 
 
 def _refuse_in_torch_layers(parent: nn.Module, name: str, child: nn.Module | None) -> None:

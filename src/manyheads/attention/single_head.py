@@ -1,12 +1,13 @@
 """One attention head as a module: with parameters of its own, or as a view of a layer's head."""
 
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from manyheads.attention.hooks import POINTS, Hookable, Point
+from manyheads.attention.hooks import POINTS, Hookable, Point, like_given
 from manyheads.attention.loop import head_steps
 from manyheads.attention.parameters import input_heads
 from manyheads.core.config import AttentionConfig
@@ -174,8 +175,7 @@ class LayerHead(SingleHead):
         x = self.at(name, x)
         if name != "message":
             return x
-        message: Tensor = self(*inputs, message=x)
-        return message
+        return like_given(f"heads[{self.index}]", x, self(*inputs, message=x))
 
     def register_forward_pre_hook(self, *_: object, **__: object) -> NoReturn:
         """Refuse: the layer projects its inputs for all heads at once.
@@ -198,3 +198,13 @@ class LayerHead(SingleHead):
             f"heads[{self.index}] (a view of a layer) takes no full backward hook: use "
             "hook_message.register_full_backward_hook"
         )
+
+
+class LayerHeads(nn.ModuleList):
+    """The heads of a layer; type checkers know that each is a `LayerHead`."""
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, index: int) -> LayerHead: ...  # type: ignore[override]  # no slices
+
+        def __iter__(self) -> Iterator[LayerHead]: ...

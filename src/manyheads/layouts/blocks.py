@@ -173,8 +173,10 @@ def check_head_counts(num_heads: int, num_kv_heads: int | None) -> tuple[int, in
     """
     kv = num_heads if num_kv_heads is None else num_kv_heads
     for name, count in (("num_heads", num_heads), ("num_kv_heads", kv)):
-        if count < 1:
-            raise LayoutError(f"{name} ({count}) must be at least 1: give the number of heads")
+        if type(count) is not int or count < 1:
+            raise LayoutError(
+                f"{name} ({count!r}) must be an integer from 1: give the number of heads"
+            )
     if num_heads % kv:
         raise LayoutError(
             f"num_kv_heads ({kv}) must divide num_heads ({num_heads}): give a divisor"

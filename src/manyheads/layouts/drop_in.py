@@ -1,8 +1,9 @@
 """DropInAttention: our layer behind the signature and conventions of `nn.MultiheadAttention`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -13,6 +14,24 @@ from manyheads.attention.parameters import has_plain_out_proj
 from manyheads.attention.steps import ProjectedHeads
 from manyheads.core.errors import ConfigError, ShapeError
 from manyheads.core.masks import Visibility, additive_from_allowed, allowed_from_blocked
+
+
+class TorchCall(Protocol):
+    """A call of `DropInAttention`, for type checkers."""
+
+    def __call__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """As `DropInAttention.forward`."""
+        ...
 
 
 class DropInAttention(MultiHeadAttention):
@@ -126,6 +145,7 @@ class DropInAttention(MultiHeadAttention):
         is_self = query is key and key is value
         is_batched = query.dim() == 3
         query, key, value = map(self._batch_first, (query, key, value))
+        _check_masks(self.num_heads, query, key, attn_mask, key_padding_mask, is_batched)
         masks = self._own_masks(query, key, attn_mask, key_padding_mask)
         if is_causal and not need_weights and key_padding_mask is None and query.shape == key.shape:
             masks = {"is_causal": True}  # as in torch, which lets its kernel make the mask
@@ -142,6 +162,9 @@ class DropInAttention(MultiHeadAttention):
         output = output.transpose(0, 1).contiguous()  # (T, B, D)
         return output.transpose(0, 1) if self.batch_first else output, weights
 
+    if TYPE_CHECKING:
+        __call__: TorchCall  # type: ignore[assignment]  # the signature of nn.MultiheadAttention
+
     def _batch_first(self, x: Tensor) -> Tensor:
         if x.dim() == 2:
             return x[None]
@@ -152,13 +175,13 @@ class DropInAttention(MultiHeadAttention):
     ) -> dict[str, Any]:
         """Torch's masks in our conventions."""
         if attn_mask is not None and attn_mask.dim() == 3:
-            attn_mask = attn_mask.view(-1, self.num_heads, *attn_mask.shape[1:])  # (B, H, T, S)
+            attn_mask = attn_mask.reshape(-1, self.num_heads, *attn_mask.shape[1:])  # (B, H, T, S)
         if attn_mask is not None:
             is_boolean = not attn_mask.is_floating_point()
             attn_mask = allowed_from_blocked(attn_mask) if is_boolean else attn_mask.to(query.dtype)
         if padding is None:
             return {"attn_mask": attn_mask}
-        padding = padding.view(-1, key.shape[1])  # (B, S)
+        padding = padding.reshape(-1, key.shape[1])  # (B, S)
         if not padding.is_floating_point():
             return {"attn_mask": attn_mask, "key_padding_mask": padding}
         added = padding[:, None, None, :].to(query.dtype)  # (B, 1, 1, S)
@@ -184,3 +207,47 @@ class DropInAttention(MultiHeadAttention):
         assert weights is not None
         dropped = F.dropout(weights, dropout)
         return weighted_values(dropped, heads.v), dropped
+
+
+def _check_masks(
+    num_heads: int,
+    query: Tensor,
+    key: Tensor,
+    attn_mask: Tensor | None,
+    padding: Tensor | None,
+    is_batched: bool,
+) -> None:
+    """Check masks by torch's rules, in the shapes that the caller gave.
+
+    Args:
+        num_heads: H.
+        query: (B, T, D).
+        key: (B, S, K).
+        attn_mask: as in `DropInAttention.forward`.
+        padding: the `key_padding_mask` likewise.
+        is_batched: whether the inputs had a batch axis.
+
+    Raises:
+        ShapeError: a mask of another shape or dtype.
+    """
+    (batch, num_queries), num_keys = query.shape[:2], key.shape[1]
+    two, three = (num_queries, num_keys), (batch * num_heads, num_queries, num_keys)
+    if attn_mask is not None:
+        _check_mask("attn_mask", attn_mask, {"(T, S)": two, "(B * H, T, S)": three}, "blocked")
+    if padding is not None:
+        shapes: dict[str, tuple[int, ...]]
+        shapes = {"(B, S)": (batch, num_keys)} if is_batched else {"(S,)": (num_keys,)}
+        _check_mask("key_padding_mask", padding, shapes, "padding")
+
+
+def _check_mask(name: str, mask: Tensor, shapes: dict[str, tuple[int, ...]], true: str) -> None:
+    if tuple(mask.shape) not in shapes.values():
+        known = " or ".join(f"{letters} = {shape}" for letters, shape in shapes.items())
+        raise ShapeError(
+            f"{name} has shape {tuple(mask.shape)}, expected {known}: give a mask of that shape"
+        )
+    if not (mask.is_floating_point() or mask.dtype == torch.bool):
+        raise ShapeError(
+            f"{name} has dtype {mask.dtype}, expected torch.bool (True = {true}) or floating "
+            f"point (added to the scores): use {name}.bool()"
+        )

@@ -180,6 +180,12 @@ def _prefix_hint(state: Mapping[str, object], weights: set[str], start: str) -> 
 def _check_is_state(state: object) -> None:
     """Check that a state dict was given, not a file or a module."""
     if isinstance(state, Mapping):
+        odd = next((name for name in state if not isinstance(name, str)), None)
+        if odd is not None:
+            kind = type(odd).__name__
+            raise LayoutError(
+                f"state has a name of type {kind}, expected text: use module.state_dict()"
+            )
         return
     if isinstance(state, nn.Module):
         raise LayoutError(f"state ({type(state).__name__}) must be a dict: use module.state_dict()")
@@ -305,6 +311,11 @@ def state_dict_from_heads(
 
 
 def _with_dot(prefix: str) -> str:
+    if not isinstance(prefix, str):
+        kind = type(prefix).__name__
+        raise LayoutError(
+            f'prefix ({kind}) must be text: give the name of the module, or "" for none'
+        )
     return prefix if not prefix or prefix.endswith(".") else f"{prefix}."
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 
 from torch import Tensor, nn
 
+from manyheads.attention.inputs import check_flag
 from manyheads.attention.module import MultiHeadAttention
 from manyheads.core.errors import LayoutError
 from manyheads.layouts.drop_in import DropInAttention
@@ -39,13 +40,14 @@ def from_torch(module: nn.Module, *, drop_in: bool = False) -> MultiHeadAttentio
     Raises:
         LayoutError: another kind of module, or one with bias_k, bias_v, add_zero_attn, a forward,
             hooks or parameters of its own, or parameters that do not fit together.
-        ConfigError: a dropout of one.
+        ConfigError: a dropout of one, or a `drop_in` that is neither True nor False.
     """
     if not isinstance(module, nn.MultiheadAttention):
         raise LayoutError(
             f"module ({type(module).__name__}) must be an nn.MultiheadAttention: "
-            "use heads_from_state_dict for weights of other modules"
+            f"{_remedy_for(module)}"
         )
+    check_flag("drop_in", drop_in, "get torch's conventions")
     _check_is_plain(module)
     options: dict[str, Any] = {
         "embed_dim": module.embed_dim,
@@ -99,6 +101,17 @@ def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
     )
     _copy_parameters(layer, module)
     return module
+
+
+def _remedy_for(module: object) -> str:
+    if isinstance(module, MultiHeadAttention):
+        return "it is a manyheads layer already; use to_torch(layer) first to convert it again"
+    if isinstance(module, nn.Module):
+        parts = module.named_modules()
+        inner = [name for name, part in parts if isinstance(part, nn.MultiheadAttention)]
+        if inner:
+            return f"convert one part of it, such as module.{inner[0]}"
+    return "use heads_from_state_dict for weights of other modules"
 
 
 def _copy_parameters(source: nn.Module, target: nn.Module) -> None:
