@@ -9,11 +9,11 @@ import pytest
 from manyheads.learn.exercises import KINDS
 from manyheads.worksheets.library import worksheet, worksheet_names
 from tests.house.sources import ROOT
+from tests.web.browsing import VIEWS
 from tools.page.exercises import SEEDS
 
 PAGE = ROOT / "docs" / "teach.md"
 STORY = ROOT / "web" / "src" / "story" / "text"
-VIEWS = {"story", "worksheet", "models", "study", "learn", "teach"}
 LEARN = {"quiz", "cards", "explain", "log", "exercises"}
 
 
