@@ -372,9 +372,9 @@ def generate(prompt, count):
 
 for sentence in sheet.sequences:
     expected = [token.lower() for token in sentence.tokens] + [sentence.target]
-    words = generate(" ".join(expected[:3]), 11)
-    print(*words[:11], "|", *words[11:])
-    assert words[:11] == expected and len(words) == 14
+    written = generate(" ".join(expected[:3]), 11)
+    print(*written[:11], "|", *written[11:])
+    assert written[:11] == expected and len(written) == 14
 
 # %% [markdown]
 # After the bar, the window has moved: the model reads a sentence without its beginning, at
