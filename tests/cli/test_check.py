@@ -119,6 +119,7 @@ def test_allow_undetermined_does_not_allow_faults() -> None:
         ([f"{TARGET}Sound", "--mask", "m:SB:blocked"], r"call.masks\[0\].axes \('SB'\)"),
         ([f"{TARGET}Sound", "--arg", "bias"], r"--arg \(bias\) must be NAME=VALUE"),
         ([f"{TARGET}Sound", "--params", "{"], "--params .* is not JSON"),
+        ([f"{TARGET}Sound", "--params", "1" * 5000], r"--params \(1+\.{3}\) is not JSON: .{80} "),
         ([f"{TARGET}Sound", "--params", "{}"], "params.layout is missing"),
         ([f"{TARGET}Sound", "--alibi", "--rope", "half"], "cannot be used together"),
         ([f"{TARGET}Sound", "--rope-base", "5"], "--rope-base needs --rope"),

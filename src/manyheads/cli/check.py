@@ -249,7 +249,8 @@ def _json_of(text: str, where: str) -> Any:  # noqa: ANN401 - whatever the JSON 
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"{where} ({brief(text)}) is not JSON: {error}") from error
+        why = brief(str(error))
+        raise click.UsageError(f"{where} ({brief(text)}) is not JSON: {why}") from error
 
 
 def _warn(subjects: Sequence[Subject | SubjectError]) -> None:

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from manyheads.core.config import Rotary
 from manyheads.core.errors import SubjectError
-from manyheads.core.text import quoted
+from manyheads.core.text import brief, quoted
 from manyheads.verify.subject import (
     ARRANGEMENTS,
     CallSpec,
@@ -202,7 +202,8 @@ def _read_json(path: Path) -> object:
             f"file ({path}) cannot be read: {error.strerror}: check the path and its permissions"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise SubjectError(f"file ({path}) is not JSON: {error}: correct the file") from error
+        why = brief(str(error))
+        raise SubjectError(f"file ({path}) is not JSON: {why}: correct the file") from error
 
 
 def read_subject(path: Path) -> Subject:
