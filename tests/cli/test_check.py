@@ -105,7 +105,7 @@ def test_allow_undetermined_does_not_allow_faults() -> None:
     [
         ([], "give one of FILE.py:NAME, --subject FILE or --subjects FILE"),
         ([f"{TARGET}Sound", "--subject", "strangers_attention.py"], "give one of"),
-        (["none.py:Sound"], "the file .*none.py does not exist"),
+        (["none.py:Sound"], "there is no file .*none.py"),
         ([f"{TARGET}Absent"], "has no Absent: use one of .*Sound"),
         (["no.such.module:Sound"], "importing no.such.module raises ModuleNotFoundError"),
         (["Sound"], r"target \(Sound\) must be file.py:object"),
