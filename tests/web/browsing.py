@@ -155,7 +155,10 @@ class Visit:
         self.origin = address.rsplit("/", 1)[0] + "/"
         self.errors: list[str] = []
         self.strangers: list[str] = []
-        self.context = browser.new_context(**({"viewport": {"width": 1280, "height": 720}} | how))
+        width, height = SIZES["desktop"]
+        self.context = browser.new_context(
+            **({"viewport": {"width": width, "height": height}} | how)
+        )
         self.context.route("**/*", self._watch)
         self.context.set_offline(offline)
         self.page = self.context.new_page()
@@ -179,8 +182,23 @@ class Visit:
         if message.type in ("error", "warning") and message.text != "No available adapters.":
             self.errors.append(message.text)
 
+    def renew(self) -> None:
+        """Leave the page without records, errors and further windows, for another test."""
+        for page in self.context.pages[1:]:
+            page.close()
+        self.page.mouse.move(0, 0)
+        self.page.goto(self.origin + "icon.svg")
+        self.page.evaluate("localStorage.clear()")
+        self.errors.clear()
+        self.strangers.clear()
+
+    def check(self) -> None:
+        """Fail if the page had an error, or asked for something outside its origin."""
+        assert not self.errors, self.errors
+        assert not self.strangers, self.strangers
+
     def open(self, fragment: str = "") -> Self:
-        """Load the page anew at a fragment."""
+        """Load the page again at a fragment."""
         self.page.goto("about:blank")
         self.page.goto(self.address + fragment)
         self.page.wait_for_selector("main h2")
@@ -220,5 +238,4 @@ class Visit:
     ) -> None:
         self.context.close()
         if kind is None:
-            assert not self.errors, self.errors
-            assert not self.strangers, self.strangers
+            self.check()

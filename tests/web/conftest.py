@@ -47,9 +47,28 @@ def from_disk(site: Path) -> str:
     return site.as_uri() + "/index.html"
 
 
+@pytest.fixture(scope="session")
+def tab(browser: Browser, from_disk: str) -> Iterator[Visit]:
+    """The tab of `visit`: a new one for each test would take most of the time of the tests."""
+    visit = Visit(browser, from_disk, offline=True)
+    yield visit
+    visit.context.close()
+
+
 @pytest.fixture
-def visit(browser: Browser, from_disk: str) -> Iterator[Visit]:
-    """The page opened from disk, with the network off; it must end without errors or requests."""
+def visit(tab: Visit) -> Iterator[Visit]:
+    """The page opened from disk, with the network off; it must end without errors or requests.
+
+    The tab is shared: a test that sets its clock, media or scripts takes `own_visit`.
+    """
+    tab.renew()
+    yield tab
+    tab.check()
+
+
+@pytest.fixture
+def own_visit(browser: Browser, from_disk: str) -> Iterator[Visit]:
+    """As `visit`, in a tab of its own."""
     with Visit(browser, from_disk, offline=True) as visit:
         yield visit
 

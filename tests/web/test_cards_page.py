@@ -8,28 +8,28 @@ import pytest
 from playwright.sync_api import Browser
 
 from manyheads.learn.cards.deck import deck
-from manyheads.learn.cards.schedule import replay
 from manyheads.learn.cards.reviews import read_reviews
+from manyheads.learn.cards.schedule import replay
 from tests.web.browsing import Visit
 from tests.web.learning import NOON, REVIEWS, bring_in, check_said, kept, saved, turn
 
 
-def test_every_card_comes_and_its_numbers_are_the_engines(visit: Visit) -> None:
-    visit.page.clock.set_fixed_time(NOON)
-    visit.open("#learn/cards")
-    check_said(visit.shown(["#learn/cards"]))
+def test_every_card_comes_and_its_numbers_are_the_engines(own_visit: Visit) -> None:
+    own_visit.page.clock.set_fixed_time(NOON)
+    own_visit.open("#learn/cards")
+    check_said(own_visit.shown(["#learn/cards"]))
     seen: list[str] = []
     for day in range(-(-len(deck()) // 10)):
-        visit.page.clock.set_fixed_time(NOON + timedelta(days=day))
-        visit.open("#learn/cards")
+        own_visit.page.clock.set_fixed_time(NOON + timedelta(days=day))
+        own_visit.open("#learn/cards")
         for _ in range(10):
             if len(seen) == len(deck()):
                 break
-            name = turn(visit.page)
+            name = turn(own_visit.page)
             assert name is not None
-            check_said(visit.shown(["#learn/cards"]))
+            check_said(own_visit.shown(["#learn/cards"]))
             seen.append(name)
-            visit.page.keyboard.press("4")
+            own_visit.page.keyboard.press("4")
     assert seen == [card.id for card in deck()]
 
 
@@ -44,22 +44,22 @@ def test_cards_go_by_keyboard_alone(visit: Visit) -> None:
     assert [record["rating"] for record in kept(visit.page, REVIEWS)] == [2, 3]
 
 
-def test_reviews_lead_to_the_terminals_dates(visit: Visit, tmp_path: Path) -> None:
+def test_reviews_lead_to_the_terminals_dates(own_visit: Visit, tmp_path: Path) -> None:
     now = NOON
-    visit.page.clock.set_fixed_time(now)
-    visit.open("#learn/cards")
+    own_visit.page.clock.set_fixed_time(now)
+    own_visit.open("#learn/cards")
     for rating, wait in ((3, 0), (1, 700), (4, 60), (2, 90_000), (3, 900), (1, 86_400 * 9)):
         now += timedelta(seconds=wait)
-        visit.page.clock.set_fixed_time(now)
-        visit.open("#learn/cards")
-        assert turn(visit.page)
-        visit.page.keyboard.press(str(rating))
-    path = saved(visit.page, "Save reviews to a file", tmp_path)
+        own_visit.page.clock.set_fixed_time(now)
+        own_visit.open("#learn/cards")
+        assert turn(own_visit.page)
+        own_visit.page.keyboard.press(str(rating))
+    path = saved(own_visit.page, "Save reviews to a file", tmp_path)
     assert path.name == REVIEWS
     progress = replay(read_reviews(tmp_path).reviews, now)
     assert sum(state.num_reviews for state in progress.states.values()) == 6
-    visit.page.locator("summary", has_text="All").click()
-    rows = visit.page.locator(".listing tbody tr")
+    own_visit.page.locator("summary", has_text="All").click()
+    rows = own_visit.page.locator(".listing tbody tr")
     rows.first.wait_for()
     for at, card in enumerate(deck()[:4]):
         state = progress.states.get(card.id)
@@ -70,20 +70,20 @@ def test_reviews_lead_to_the_terminals_dates(visit: Visit, tmp_path: Path) -> No
             assert shown[1] == f"in {round(days)} day{'' if round(days) == 1 else 's'}"
 
 
-def test_a_clock_set_back_is_said_and_loses_nothing(visit: Visit) -> None:
-    visit.page.clock.set_fixed_time(NOON)
-    visit.open("#learn/cards")
-    assert turn(visit.page)
-    visit.page.keyboard.press("3")
-    visit.page.clock.set_fixed_time(NOON - timedelta(days=400))
-    visit.open("#learn/cards")
-    assert "1 review is dated after today" in visit.page.inner_text("main")
-    assert turn(visit.page)
-    visit.page.keyboard.press("1")
-    assert len(kept(visit.page, REVIEWS)) == 2
-    visit.page.clock.set_fixed_time(NOON + timedelta(days=1))
-    visit.open("#learn/cards")
-    assert "dated after" not in visit.page.inner_text("main")
+def test_a_clock_set_back_is_said_and_loses_nothing(own_visit: Visit) -> None:
+    own_visit.page.clock.set_fixed_time(NOON)
+    own_visit.open("#learn/cards")
+    assert turn(own_visit.page)
+    own_visit.page.keyboard.press("3")
+    own_visit.page.clock.set_fixed_time(NOON - timedelta(days=400))
+    own_visit.open("#learn/cards")
+    assert "1 review has a date in the future" in own_visit.page.inner_text("main")
+    assert turn(own_visit.page)
+    own_visit.page.keyboard.press("1")
+    assert len(kept(own_visit.page, REVIEWS)) == 2
+    own_visit.page.clock.set_fixed_time(NOON + timedelta(days=1))
+    own_visit.open("#learn/cards")
+    assert "in the future" not in own_visit.page.inner_text("main")
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_a_file_of_the_terminal_is_brought_in_line_by_line(visit: Visit) -> None
     ("content", "why"),
     [
         (b"", "empty"),
-        (b"%PDF-1.7 \x00\xff\xfe", "no JSON"),
-        (b'{"question": "scale", "when": "2026-01-05T12:00:00Z"}', "no text under card"),
+        (b"%PDF-1.7 \x00\xff\xfe", "not JSON"),
+        (b'{"question": "scale", "when": "2026-01-05T12:00:00Z"}', "no text in the field card"),
         (b"x" * 2_000_001, "longer"),
     ],
     ids=["empty", "binary", "another file", "too long"],

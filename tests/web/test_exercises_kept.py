@@ -105,18 +105,19 @@ def test_exercises_can_be_read_by_everybody(
 ) -> None:
     places = ["", "nothing", "score/none", "sheet/7/15", "sheet/7/15/4"]
     places += [f"{kind}/{LAST_SEED}" for kind in kinds]
+    seen = set(places if kinds != tuple(KINDS) else places[::3])  # by axe, which takes long
     with visit_at(browser, from_disk, size, color_scheme=theme) as visit:
         visit.open()
         visit.page.evaluate(axe)
         for part in places:
             visit.go(f"#learn/exercises/{part}")
             has_task = visit.page.locator("article[data-exercise]").count() == 1
-            check_readable(visit.page, part, with_axe=not has_task or kinds != tuple(KINDS))
+            check_readable(visit.page, part, with_axe=part in seen and not has_task)
             if has_task:
                 answer_with(visit.page, ["1"])
                 check_readable(visit.page, part, with_axe=False)
                 visit.page.get_by_role("button", name="Show the answer").click()
-                check_readable(visit.page, part, with_axe=True)
+                check_readable(visit.page, part, with_axe=part in seen)
 
 
 def check_readable(page: Page, part: str, *, with_axe: bool) -> None:

@@ -18,12 +18,21 @@ from tools.page_fixtures.worksheets import (
     weighted_sum,
 )
 
-FIXTURE = fixture(edits=12)
-STEPS = [step for sheet in FIXTURE["explanations"] for step in sheet["steps"]]
+
+@pytest.fixture(scope="module")
+def written() -> dict[str, Any]:
+    """What the tests of the page compare with, with fewer edits."""
+    return fixture(edits=12)
 
 
-def test_every_quantity_of_every_sentence_is_there() -> None:
-    for sheet in FIXTURE["worksheets"]:
+@pytest.fixture(scope="module")
+def steps(written: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every step of every explanation."""
+    return [step for sheet in written["explanations"] for step in sheet["steps"]]
+
+
+def test_every_quantity_of_every_sentence_is_there(written: dict[str, Any]) -> None:
+    for sheet in written["worksheets"]:
         given = worksheet(sheet["name"])
         assert [sequence["name"] for sequence in sheet["sequences"]] == list(given.sequence_names)
         for sequence in sheet["sequences"]:
@@ -36,17 +45,15 @@ def test_every_quantity_of_every_sentence_is_there() -> None:
                 np.testing.assert_allclose(found, solution[name], rtol=1e-12, atol=1e-12)
 
 
-def test_every_number_that_explains_another_is_explained_too() -> None:
-    for sheet in FIXTURE["explanations"]:
+def test_every_number_that_explains_another_is_explained_too(written: dict[str, Any]) -> None:
+    for sheet in written["explanations"]:
         names = {step["quantity"] for step in sheet["steps"]}
         used = {name for step in sheet["steps"] for term in step["terms"] for name in term}
         assert used <= names
         assert any(step["given"] for step in sheet["steps"])
 
 
-@pytest.mark.parametrize("kind", sorted({step["kind"] for step in STEPS}))
-def test_the_line_of_python_computes_the_number(kind: str) -> None:
-    steps = [step for step in STEPS if step["kind"] == kind]
+def test_the_line_of_python_computes_the_number(steps: list[dict[str, Any]]) -> None:
     for step in steps:
         names: dict[str, Any] = {}
         exec(step["python"], names)
@@ -56,19 +63,19 @@ def test_the_line_of_python_computes_the_number(kind: str) -> None:
         ), step["quantity"]
 
 
-def test_all_kinds_of_steps_occur() -> None:
+def test_all_kinds_of_steps_occur(steps: list[dict[str, Any]]) -> None:
     kinds = {"given", "sum", "root", "blocked", "power", "ratio", "rectified", "softmax"}
-    assert {step["kind"] for step in STEPS} == kinds
+    assert {step["kind"] for step in steps} == kinds
 
 
-def test_the_same_seed_gives_the_same_edits_and_another_one_others() -> None:
+def test_the_same_seed_gives_the_same_edits_and_another_one_others(written: dict[str, Any]) -> None:
     again = list(module._edit_cases(4, random.Random(module.SEED)))
-    assert again == FIXTURE["edits"][:4]
+    assert again == written["edits"][:4]
     assert again != list(module._edit_cases(4, random.Random(1)))
 
 
-def test_an_edit_case_is_what_the_worksheet_then_gives() -> None:
-    for case in FIXTURE["edits"]:
+def test_an_edit_case_is_what_the_worksheet_then_gives(written: dict[str, Any]) -> None:
+    for case in written["edits"]:
         sheet = changed_sheet(worksheet(case["worksheet"]).edit(case["edits"]), case["options"])
         solution = sheet.solve(case["sequence"])
         for name in ("output", "concat"):
@@ -98,8 +105,8 @@ def test_one_changed_number_changes_sum_and_mark() -> None:
     assert weighted_sum(swapped) != weighted_sum(table)
 
 
-def test_number_texts_are_read_or_refused() -> None:
-    cases = {case["text"]: case for case in FIXTURE["numbers"]}
+def test_number_texts_are_read_or_refused(written: dict[str, Any]) -> None:
+    cases = {case["text"]: case for case in written["numbers"]}
     assert cases.keys() == set(NUMBER_TEXTS)
     assert cases["ln(4/9)/2"]["exact"] == "-ln(3/2)"
     assert "divides by zero" in cases["1/0"]["error"]

@@ -11,6 +11,7 @@ from manyheads.models.generation import generate
 from manyheads.web.models import model_files
 from manyheads.web.site import read_bundle
 from tests.web.browsing import Visit
+from tests.web.figure_tables import check_tables
 from tests.web.models_site import (
     COLLECT_ASKED,
     ModelsSite,
@@ -19,7 +20,6 @@ from tests.web.models_site import (
     write_models_site,
 )
 from tests.web.serving import serving
-from tests.web.twins import twins
 
 MODELS = ("mlp", "one-head", "four-heads")
 ALLOWED = 1e-4
@@ -36,12 +36,20 @@ def models(static_page: Path, tmp_path_factory: pytest.TempPathFactory) -> Model
     return write_models_site(tmp_path_factory.mktemp("models"), static_page)
 
 
+@pytest.fixture(scope="module")
+def models_tab(browser: Browser, models: ModelsSite) -> Iterator[Visit]:
+    """The tab in which that site is opened."""
+    visit = Visit(browser, models.folder.as_uri() + "/index.html", offline=True)
+    yield visit
+    visit.context.close()
+
+
 @pytest.fixture
-def from_disk_with_models(browser: Browser, models: ModelsSite) -> Iterator[Visit]:
+def from_disk_with_models(models_tab: Visit) -> Iterator[Visit]:
     """That site opened from disk, with the network off."""
-    address = models.folder.as_uri() + "/index.html"
-    with Visit(browser, address, offline=True) as visit:
-        yield visit
+    models_tab.renew()
+    yield models_tab
+    models_tab.check()
 
 
 def load_all(visit: Visit) -> None:
@@ -99,7 +107,7 @@ def test_every_number_of_a_switched_model_is_pytorchs(
     load_all(visit)
     settle(visit, heads)
     check_numbers(visit, models, at_least=200)
-    assert twins(visit.page) > 4
+    assert check_tables(visit.page) > 4
 
 
 def test_a_switch_turned_by_hand_changes_what_comes_next_at_once(

@@ -120,7 +120,9 @@ def test_first_view_is_there_at_once_and_small(browser: Browser, served_address:
     assert min(times) < 3000, times
     port = int(served_address.rsplit(":", 1)[1].strip("/"))
     paths = ["/", *(entry.removeprefix(served_address[:-1]) for entry in entries)]
-    assert not [path for path in paths if path.startswith(("/models", "/onnx", "/paper", "/exercises"))]
+    assert not [
+        path for path in paths if path.startswith(("/models", "/onnx", "/paper", "/exercises"))
+    ]
     sent = [ask(port, path, headers={"Accept-Encoding": "gzip"}) for path in paths]
     assert {answer.status for answer in sent} == {200}
     assert sum(len(answer.content) for answer in sent) < BUDGET
@@ -212,16 +214,16 @@ def test_the_display_panel_opens_and_closes_by_keyboard(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_theme_can_be_chosen_against_the_system(visit: Visit, theme: str) -> None:
-    visit.page.emulate_media(color_scheme="dark" if theme == "light" else "light")
-    visit.open()
+def test_theme_can_be_chosen_against_the_system(own_visit: Visit, theme: str) -> None:
+    own_visit.page.emulate_media(color_scheme="dark" if theme == "light" else "light")
+    own_visit.open()
     ground = "getComputedStyle(document.documentElement).backgroundColor"
-    before = visit.page.evaluate(ground)
-    visit.page.click(".display summary")
-    visit.page.check(f"input[name=theme][value={theme}]")
-    assert visit.page.evaluate(ground) != before
-    visit.page.check("input[name=theme][value=auto]")
-    assert visit.page.evaluate(ground) == before
+    before = own_visit.page.evaluate(ground)
+    own_visit.page.click(".display summary")
+    own_visit.page.check(f"input[name=theme][value={theme}]")
+    assert own_visit.page.evaluate(ground) != before
+    own_visit.page.check("input[name=theme][value=auto]")
+    assert own_visit.page.evaluate(ground) == before
 
 
 def test_width_of_text_can_be_chosen_and_is_remembered(

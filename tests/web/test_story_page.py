@@ -250,10 +250,10 @@ def test_a_second_window_follows_and_leads(visit: Visit) -> None:
     assert presenter.evaluate(frame) == visit.page.evaluate(frame) != "start"
 
 
-def test_paper_holds_every_frame_as_text(visit: Visit, root: Path) -> None:
-    visit.open("#story")
-    visit.page.emulate_media(media="print")
-    printed = visit.page.locator(".sheet .frame")
+def test_paper_holds_every_frame_as_text(own_visit: Visit, root: Path) -> None:
+    own_visit.open("#story")
+    own_visit.page.emulate_media(media="print")
+    printed = own_visit.page.locator(".sheet .frame")
     printed.first.wait_for(state="attached")
     names = frames_of(root)
     assert printed.count() == len(names)

@@ -89,7 +89,7 @@ describe("studies", () => {
   it("have arms of three head counts or more, least first, without controls", () => {
     expect(armsOf(study)).toEqual([
       {
-        title: "width 64, shared out among the heads",
+        title: "width 64, split among the heads",
         models: [
           { name: "heads-1", numHeads: 1 },
           { name: "heads-2", numHeads: 2 },

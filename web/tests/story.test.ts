@@ -78,11 +78,11 @@ test("notes are apart from what is shown", () => {
 test.each([
   ["no front matter", "## A {#a}\n", /a\.md must begin with front matter/],
   ["no title", "---\nid: a\n---\n\n## A {#a}\n", /needs id and title/],
-  ["no name of a frame", `${HEAD}## A\n`, /"A" is no heading of a frame/],
+  ["no name of a frame", `${HEAD}## A\n`, /"A" is not a heading of a frame/],
   ["HTML", `${HEAD}## A {#a}\n\n<b>x</b>\n`, /not used in the story|HTML is not allowed/],
   ["a comment that says nothing", `${HEAD}## A {#a}\n\n<!-- bild -->\n`, /neither a build/],
   ["a link to a script", `${HEAD}## A {#a}\n\n[x](javascript:alert)\n`, /must begin with/],
-  ["a form that is none", `${HEAD}## A {#a}\n\n{{w:x|roman}}\n`, /\|roman is no form/],
+  ["a form that is none", `${HEAD}## A {#a}\n\n{{w:x|roman}}\n`, /\|roman is not a form/],
   ["half a number", `${HEAD}## A {#a}\n\n{{w:x\n`, /cannot be read/],
   ["a picture", `${HEAD}## A {#a}\n\n![x](a.png)\n`, /image is not used/],
   ["a line of --- without a blank line", `${HEAD}## A {#a}\n\ntext\n---\n`, /blank line before/],

@@ -78,12 +78,12 @@ describe("the story's drawings", () => {
     ["a sentence in a drawing", '<text x="1">as it came</text>', ["as it came"]],
     ["a word in a drawing", '<text x="1">queries</text>', ["queries"]],
     ["a title", '<Cells title="joined" />', ["joined"]],
-    ["a column", '<Twin columns={["token", name]} />', ["token"]],
-    ["a row", "<Twin rows={[[`message, number`]]} />", ["message, number"]],
+    ["a column", '<FigureTable columns={["token", name]} />', ["token"]],
+    ["a row", "<FigureTable rows={[[`message, number`]]} />", ["message, number"]],
     ["a variable", '<script>const label = "one set of weights";</script>', ["one set of weights"]],
     ["a part of a table", '<script>const x = [{ title: "score" }];</script>', ["score"]],
     ["no symbol", '<text class="strong label" x="1">× W<tspan>{"Q"}</tspan> →</text>', []],
-    ["no name", '<Twin columns={[says.x, solved.row("attn weights of")]} />', []],
+    ["no name", '<FigureTable columns={[says.x, solved.row("attn weights of")]} />', []],
   ])("are searched: %s", (_, source, found) => {
     expect(hardCoded("a.svelte", source)).toEqual(found);
   });

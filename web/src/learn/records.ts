@@ -1,5 +1,5 @@
 /**
- * Records of a learner, a JSON object a line, as the terminal keeps them in its files.
+ * Records of a learner, one JSON object per line, in the format of the terminal's files.
  *
  * A line keeps its text; a line that is not a record is returned with a reason, never dropped.
  */
@@ -39,7 +39,7 @@ export function readLines(text: string, rule: Rule): Lines {
     const fields = readFields(line);
     const why = typeof fields === "string" ? fields : rule(fields);
     if (why === null && typeof fields !== "string") lines.push({ text: line, fields });
-    else damaged.push({ number: at + 1, text: whole, why: why ?? "is no record" });
+    else damaged.push({ number: at + 1, text: whole, why: why ?? "is not a record" });
   }
   return { lines, damaged };
 }
@@ -49,9 +49,9 @@ function readFields(line: string): Fields | string {
   try {
     const found: unknown = JSON.parse(line);
     const isObject = typeof found === "object" && found !== null && !Array.isArray(found);
-    return isObject ? (found as Fields) : "is no JSON object";
+    return isObject ? (found as Fields) : "is not a JSON object";
   } catch {
-    return "is no JSON";
+    return "is not JSON";
   }
 }
 
@@ -82,7 +82,7 @@ export function timeOf({ fields }: Line): number | null {
 /**
  * Merge two lists of records by time; each keeps its order, and a record in both occurs once.
  *
- * A clock that was set back stays visible: a record never moves before one that stood ahead of it.
+ * A clock that was set back stays visible: a record never moves before one that preceded it.
  */
 export function merged(
   mine: readonly Line[],
@@ -123,12 +123,12 @@ const TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d
 
 function timeIn({ when }: Fields): string | null {
   const isTime = typeof when === "string" && TIME.test(when) && !Number.isNaN(Date.parse(when));
-  return isTime ? null : "has no time with a zone under when";
+  return isTime ? null : "has no time with a time zone in the field when";
 }
 
 function textIn(fields: Fields, name: string): string | null {
   const text = fields[name];
-  return typeof text === "string" && text !== "" ? null : `has no text under ${name}`;
+  return typeof text === "string" && text !== "" ? null : `has no text in the field ${name}`;
 }
 
 function first(...found: (string | null)[]): string | null {
@@ -137,7 +137,8 @@ function first(...found: (string | null)[]): string | null {
 
 export const reviewRule: Rule = (fields) =>
   first(
-    textIn(fields, "card") ?? (String(fields.card).length > LONGEST_ID ? "names no card" : null),
+    textIn(fields, "card") ??
+      (String(fields.card).length > LONGEST_ID ? "has a name of a card that is too long" : null),
     [1, 2, 3, 4].includes(fields.rating as number) ? null : "has no rating from 1 to 4",
     timeIn(fields),
   );
@@ -150,10 +151,12 @@ export const exerciseRule: Rule = (fields) => {
     Array.isArray(misconceptions) && misconceptions.every((name) => typeof name === "string");
   return first(
     textIn(fields, "exercise") ??
-      (String(fields.exercise).length > LONGEST_ID ? "names no exercise" : null),
-    typeof typed === "string" ? null : "has no text under typed",
-    typeof right === "boolean" ? null : "has neither true nor false under right",
-    isNamed ? null : "has no list of names under misconceptions",
+      (String(fields.exercise).length > LONGEST_ID
+        ? "has a name of an exercise that is too long"
+        : null),
+    typeof typed === "string" ? null : "has no text in the field typed",
+    typeof right === "boolean" ? null : "must have true or false in the field right",
+    isNamed ? null : "has no list of names in the field misconceptions",
     timeIn(fields),
   );
 };
@@ -166,8 +169,8 @@ export const predictionRule: Rule = (fields) => {
   );
   const isJudged = fields.right === null || typeof fields.right === "boolean";
   return first(
-    missing === undefined ? null : `has no text under ${missing}`,
-    isJudged ? null : "has neither true, false nor null under right",
+    missing === undefined ? null : `has no text in the field ${missing}`,
+    isJudged ? null : "must have true, false or null in the field right",
     timeIn(fields),
   );
 };

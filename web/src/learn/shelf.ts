@@ -76,7 +76,7 @@ export class RecordFile {
       lines: [...lines, ...this.unsaved],
       trouble:
         this.unsaved.length > 0
-          ? `The browser's storage is full. The last ${this.unsaved.length} of these records are not in it; to ${NOT_KEPT}`
+          ? `The browser's storage is full. The last ${this.unsaved.length} of these records are not stored. To ${NOT_KEPT}`
           : null,
       aside: this.asideText(),
     };

@@ -92,7 +92,7 @@ function numberForm(text: string | undefined, fail: (why: string) => never): Num
   if (text === undefined) return null;
   if (text === "fraction" || text === "percent") return text;
   if (/^[0-6]$/.test(text)) return Number(text);
-  return fail(`|${text} is no form of a number: use fraction, percent or 0 to 6 decimals`);
+  return fail(`|${text} is not a form of a number: use fraction, percent or 0 to 6 decimals`);
 }
 
 export function inlineOf(tokens: Token[], fail: (why: string) => never): Inline[] {

@@ -97,7 +97,7 @@ class FrameReader {
   private name({ depth, raw, text }: Tokens.Heading): void {
     const found = HEADING.exec(text);
     if (depth !== 2 || !raw.startsWith("##") || !found) {
-      this.fail(`"${text}" is no heading of a frame, expected ## Title {#name}`);
+      this.fail(`"${text}" is not a heading of a frame, expected ## Title {#name}`);
     }
     this.title = found[1] ?? "";
     this.id = found[2] ?? "";

@@ -113,7 +113,7 @@ export function armsOf(study: StudyData): Arm[] {
     .map(([width, models]) => ({
       title:
         width === null
-          ? `width ${study.plan.protocol.width ?? "fixed"}, shared out among the heads`
+          ? `width ${study.plan.protocol.width ?? "fixed"}, split among the heads`
           : `every head ${width} wide`,
       models: models.sort((a, b) => a.numHeads - b.numHeads),
     }));

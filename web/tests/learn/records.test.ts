@@ -30,7 +30,7 @@ describe("lines", () => {
     const { lines, damaged } = readLines(text, reviewRule);
     expect(lines.map(({ fields }) => fields.card)).toEqual(["a", "d", "e"]);
     expect(damaged.map(({ number }) => number)).toEqual([2, 4, 5, 6]);
-    expect(damaged[0]).toEqual({ number: 2, text: "{half", why: "is no JSON" });
+    expect(damaged[0]).toEqual({ number: 2, text: "{half", why: "is not JSON" });
     expect(damaged.map(({ why }) => why).join()).toContain("no rating from 1 to 4");
     expect(textOf(lines)).toContain('"more":{"kept":[1]}');
   });

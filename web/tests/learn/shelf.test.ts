@@ -135,7 +135,7 @@ describe("a file that is brought in", () => {
   it.each([
     ["", "empty"],
     ["\n\n", "empty"],
-    ["%PDF-1.7\n\u0000\u0001", "line 1 is no JSON"],
+    ["%PDF-1.7\n\u0000\u0001", "line 1 is not JSON"],
     [JSON.stringify({ question: "scale", when: "2026-01-05T10:00:00Z" }), "card"],
     ["x".repeat(LONGEST_FILE + 1), "longer"],
   ])("is refused where it holds nothing: %.20j", (text, why) => {

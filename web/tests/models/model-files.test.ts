@@ -29,8 +29,8 @@ describe("a model's file", () => {
       { about: { format: 1, config: { ...CONFIG, kind: "tree" } } },
       "does not name a model",
     ],
-    ["with a number that is none", { values: () => Number.NaN }, "no finite number"],
-    ["with an infinite number", { values: (i) => (i === 7 ? Infinity : 0) }, "no finite number"],
+    ["with a number that is none", { values: () => Number.NaN }, "not finite"],
+    ["with an infinite number", { values: (i) => (i === 7 ? Infinity : 0) }, "not finite"],
     [
       "of another width",
       { about: { format: 1, config: { ...CONFIG, width: 6 } } },
@@ -40,13 +40,17 @@ describe("a model's file", () => {
     [
       "with a tensor too many",
       changed((h) => Object.assign(h, { more: entry(h) })),
-      "lies elsewhere",
+      "is not where the header says",
     ],
-    ["of an unknown type", says("dtype", "I64"), "unknown type"],
-    ["with a wrong shape", says("shape", [6]), "another length"],
-    ["with no shape", says("shape", "5"), "its shape"],
-    ["with no place", says("data_offsets", [0]), "has no place"],
-    ["with a place beyond its end", says("data_offsets", [256, 1e9]), "lies elsewhere"],
+    ["of an unknown type", says("dtype", "I64"), "unknown data type"],
+    ["with a wrong shape", says("shape", [6]), "the wrong length"],
+    ["with no shape", says("shape", "5"), "no valid shape"],
+    ["with no place", says("data_offsets", [0]), "has no offsets"],
+    [
+      "with a place beyond its end",
+      says("data_offsets", [256, 1e9]),
+      "is not where the header says",
+    ],
   ])("%s is refused", (_, parts, said) => {
     expect(() => readSmall(fileOf(parts))).toThrow(said);
   });

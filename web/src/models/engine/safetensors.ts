@@ -40,7 +40,8 @@ export function* readModelFile(bytes: Uint8Array<ArrayBuffer>): Generator<void, 
   ordered.sort((a, b) => offsetsOf(...a)[0] - offsetsOf(...b)[0]);
   for (const [name, entry] of ordered) {
     const [from, to] = offsetsOf(name, entry);
-    if (from !== end || start + to > bytes.length) throw damaged(`${name} lies elsewhere`);
+    if (from !== end || start + to > bytes.length)
+      throw damaged(`${name} is not where the header says`);
     end = to;
     tensors.set(name, yield* readTensor(name, entry, bytes.subarray(start + from, start + to)));
   }
@@ -57,7 +58,8 @@ function readHeader(bytes: Uint8Array<ArrayBuffer>) {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(8, 8 + length));
     const header = JSON.parse(text) as unknown;
-    if (typeof header !== "object" || header === null) throw new TypeError("no object");
+    if (typeof header !== "object" || header === null)
+      throw new TypeError("its header is not an object");
     return { header: header as Record<string, unknown>, start: 8 + length };
   } catch {
     throw damaged("its header cannot be read");
@@ -68,7 +70,7 @@ function readConfig(metadata: unknown): ModelConfig {
   try {
     const text = (metadata as Record<string, string>)[KEY] ?? "";
     const about = JSON.parse(text) as { format: number; config: ModelConfig };
-    if (about.format !== 1) throw new TypeError("another format");
+    if (about.format !== 1) throw new TypeError("unknown format");
     return checkedConfig(about.config);
   } catch {
     throw damaged("it does not name a model");
@@ -80,8 +82,10 @@ export function checkedConfig(config: ModelConfig): ModelConfig {
   const sizes = [config.vocab_size, config.context, config.width, config.hidden];
   const isAttention = config.kind === "attention";
   if (isAttention) sizes.push(config.num_heads ?? 0, headDim(config));
-  if (!isAttention && config.kind !== "fixed-window-mlp") throw damaged("an unknown kind");
-  if (!sizes.every((size) => Number.isInteger(size) && size > 0)) throw damaged("its sizes");
+  if (!isAttention && config.kind !== "fixed-window-mlp")
+    throw damaged("its kind of model is unknown");
+  if (!sizes.every((size) => Number.isInteger(size) && size > 0))
+    throw damaged("its sizes must be positive whole numbers");
   return config;
 }
 
@@ -93,23 +97,24 @@ export function headDim(config: ModelConfig): number {
 
 function offsetsOf(name: string, entry: Entry): [number, number] {
   const [from, to] = Array.isArray(entry?.data_offsets) ? entry.data_offsets : [];
-  if (!Number.isInteger(from) || !Number.isInteger(to)) throw damaged(`${name} has no place`);
+  if (!Number.isInteger(from) || !Number.isInteger(to)) throw damaged(`${name} has no offsets`);
   return [from as number, to as number];
 }
 
 function* readTensor(name: string, entry: Entry, bytes: Uint8Array): Generator<void, Tensor, void> {
   const { dtype, shape } = entry;
   const size = BYTES[dtype];
-  if (size === undefined) throw damaged(`${name} is of an unknown type`);
-  if (!Array.isArray(shape) || !shape.every(Number.isInteger)) throw damaged(`${name}: its shape`);
+  if (size === undefined) throw damaged(`${name} has an unknown data type`);
+  if (!Array.isArray(shape) || !shape.every(Number.isInteger))
+    throw damaged(`${name} has no valid shape`);
   const count = shape.reduce((product, length) => product * length, 1);
-  if (count * size !== bytes.length) throw damaged(`${name} has another length`);
+  if (count * size !== bytes.length) throw damaged(`${name} has the wrong length`);
   const values = new Float32Array(count);
   for (let begin = 0; begin < count; begin += PIECE) {
     const piece = values.subarray(begin, begin + PIECE);
     readValues(dtype, bytes.slice(begin * size, (begin + piece.length) * size).buffer, piece);
     for (let i = 0; i < piece.length; i++)
-      if (!Number.isFinite(piece[i])) throw damaged(`${name} holds what is no finite number`);
+      if (!Number.isFinite(piece[i])) throw damaged(`${name} contains a number that is not finite`);
     yield;
   }
   return { shape, values };

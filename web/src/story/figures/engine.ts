@@ -137,7 +137,7 @@ export function answers(worksheet: string, sequence: string, variant = ""): Answ
   const sheet = sheets.get(worksheet);
   const options = VARIANTS[variant];
   if (!sheet?.sequences.some(({ name }) => name === sequence) || !options) {
-    throw new Error(`${worksheet}:${label} is no sentence of a worksheet`);
+    throw new Error(`${worksheet}:${label} is not a sentence of a worksheet`);
   }
   const made = new Answers(worksheet, label, solve(sheet, sequence, options));
   solved.set(`${worksheet}:${label}`, made);

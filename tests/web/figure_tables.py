@@ -1,8 +1,8 @@
-"""Whether every drawing's numbers stand in a table as well."""
+"""Compare the numbers of every drawing with those of its table."""
 
 from typing import Any
 
-TWINS = """async () => {
+TABLES = """async () => {
   const settled = () => new Promise((done) => setTimeout(done, 20));
   const numbersOf = (nodes) => new Set([...nodes].map(
     (node) => `${node.dataset.quantity} = ${node.dataset.value}`));
@@ -22,7 +22,7 @@ TWINS = """async () => {
   for (const details of main.querySelectorAll("details")) details.open = true;
   await settled();
   for (const figure of main.querySelectorAll("figure")) {
-    const button = figure.querySelector(".twin-switch");
+    const button = figure.querySelector(".table-switch");
     const name = `figure ${figure.textContent.trim().slice(0, 40)}`;
     if (!button) { lacking.push([name, ["no button for a table"]]); continue; }
     const drawn = numbersOf(inside(figure.querySelector(".drawing-box")));
@@ -52,8 +52,8 @@ of the page that holds a table. Names and values have to be the same.
 """
 
 
-def twins(page: Any) -> int:
+def check_tables(page: Any) -> int:
     """Check all drawings of what is shown; how many of them have numbers or a table."""
-    found = page.evaluate(TWINS)
+    found = page.evaluate(TABLES)
     assert found["lacking"] == [], f"{page.url} lacks {found['lacking']}"
     return int(found["checked"])

@@ -1,4 +1,4 @@
-"""Behind every drawing of every view stands a table with the same numbers."""
+"""Every drawing of every view has a table with the same numbers."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 
 from manyheads.worksheets.library import worksheet_names
 from tests.web.browsing import GO, Visit, at_step, one_place_a_step
+from tests.web.figure_tables import check_tables
 from tests.web.test_story_page import frames_of
-from tests.web.twins import twins
 from tools.page.study import shipped_studies
 
 
@@ -19,7 +19,7 @@ def test_every_figure_of_the_story_has_its_table(visit: Visit, root: Path) -> No
     checked = 0
     for name in frames_of(root):
         visit.page.evaluate(GO, f"#story/{name}/9/stage")
-        checked += twins(visit.page)
+        checked += check_tables(visit.page)
     assert checked == used > 15
 
 
@@ -29,7 +29,7 @@ def test_every_grid_of_a_worksheet_has_its_table(visit: Visit, name: str) -> Non
     checked = 0
     for place in one_place_a_step(name):
         visit.go(place)
-        checked += twins(visit.page)
+        checked += check_tables(visit.page)
     assert checked > 0
 
 
@@ -37,7 +37,7 @@ def test_every_chart_of_the_studies_has_its_table(visit: Visit) -> None:
     if not shipped_studies():
         pytest.skip("no study is shipped: run one and ship its results")
     visit.open("#study")
-    assert twins(visit.page) > 5
+    assert check_tables(visit.page) > 5
 
 
 def test_a_number_that_its_table_lacks_is_found(visit: Visit) -> None:
@@ -46,7 +46,7 @@ def test_a_number_that_its_table_lacks_is_found(visit: Visit) -> None:
         "document.querySelector('svg.drawing').lastElementChild.dataset.quantity = 'new:number'"
     )
     with pytest.raises(AssertionError, match="new:number"):
-        twins(visit.page)
+        check_tables(visit.page)
 
 
 def test_a_drawing_without_a_table_is_found(visit: Visit) -> None:
@@ -55,4 +55,4 @@ def test_a_drawing_without_a_table_is_found(visit: Visit) -> None:
         "document.querySelectorAll('main details').forEach((fold) => fold.remove())"
     )
     with pytest.raises(AssertionError):
-        twins(visit.page)
+        check_tables(visit.page)
