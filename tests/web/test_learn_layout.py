@@ -43,7 +43,7 @@ def find_gap(visit: Visit) -> None:
     box.get_by_role("button", name="Compare it with the points").click()
     box.get_by_role("button", name="Find the first missing point").click()
     box.locator(".gap textarea").fill("A guess.")
-    box.get_by_role("button", name="Show what to look for").click()
+    box.get_by_role("button", name="Show a good answer").click()
 
 
 def turn_card(visit: Visit) -> None:

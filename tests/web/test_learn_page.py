@@ -43,7 +43,7 @@ def test_every_number_of_explanations_is_the_engines_number(visit: Visit) -> Non
             box.get_by_role("button", name="Find the first missing point").click()
             for _ in topic.points(half):
                 box.locator(".gap textarea").fill("A guess.")
-                box.get_by_role("button", name="Show what to look for").click()
+                box.get_by_role("button", name="Show a good answer").click()
                 check_said(visit.shown([place]))
                 box.get_by_role("button", name="Still missing").click()
             assert "still open" in box.inner_text()
@@ -95,7 +95,7 @@ def test_explanations_cover_points_one_gap_at_a_time(visit: Visit) -> None:
     assert str(topic.explain_points[1].follow_up) in " ".join(gaps.inner_text().split())
     assert "A good answer says" not in gaps.inner_text()
     gaps.locator("textarea").fill("The root of the width.")
-    box.get_by_role("button", name="Show what to look for").click()
+    box.get_by_role("button", name="Show a good answer").click()
     assert "A good answer says" in gaps.inner_text()
     box.get_by_role("button", name="I can explain it now").click()
     assert str(topic.explain_points[2].follow_up) in " ".join(gaps.inner_text().split())
