@@ -54,7 +54,9 @@ export async function* generate(
 
 function limitsFrom({ maxTokens = 100, stop = null }: GenerateSettings): Limits {
   if (!(Number.isInteger(maxTokens) && maxTokens >= 1 && maxTokens <= MAX_TOKENS))
-    throw new ModelError(`length (${maxTokens}) must be from 1 to 100,000: use a number in this range.`);
+    throw new ModelError(
+      `length (${maxTokens}) must be from 1 to 100,000: use a number in this range.`,
+    );
   if (stop !== null && stop.trim() === "")
     throw new ModelError("stop must not be empty: leave it out to continue.");
   return { maxTokens, stop: stop === null ? null : caseFolded(stop) };
