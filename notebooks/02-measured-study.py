@@ -440,7 +440,7 @@ for place, name in enumerate(names):
     left.plot(tests[name].mean(), place, "|", color="#1b1d21", markersize=26)
     left.plot(tests[name], [place] * len(seeds), "o", color="#1452b6", alpha=0.7)
 left.set_yticks(range(len(names)), names)
-left.set_xlabel("nats a word; the bar is the mean")
+left.set_xlabel("nats per word; the bar is the mean")
 left.set_title("three-models: runs[...].test_loss")
 for place, pair in enumerate(pairs):
     right.plot(pair["t_interval"], [place, place], color="#1452b6", linewidth=1)
@@ -506,10 +506,15 @@ assert abs(one_sign - 2.0 ** (1 - n)) < 0.005
 # differences are normally distributed. The study lists this among its limits:
 
 # %%
-for text in shown["limits"]:
+from manyheads.report.cautions import cautions
+from manyheads.report.reading import read_study
+
+study_folder = Path(mh.__file__).parent / "study" / "results" / "three-models"
+limits = cautions(read_study(study_folder))
+for text in limits:
     print("-", text)
 assert all(pair["n"] == len(seeds) for pair in results.paired)
-assert any(f"{len(seeds)} seeds" in text for text in shown["limits"])
+assert any(f"{len(seeds)} seeds" in text for text in limits)
 assert all("bootstrap" in pair["note"] for pair in results.paired)
 
 # %% [markdown]
