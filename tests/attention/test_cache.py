@@ -219,10 +219,12 @@ def test_reordering_and_selecting_move_samples_of_keys_and_values_together() -> 
         (lambda c: c.select(torch.tensor([-1, 0])), r"rows \(-1 to 0\) must be"),
         (lambda c: c.select(torch.tensor([True])), r"rows has shape \(1,\), expected \(B,\)"),
         (lambda c: c.select(torch.tensor([1.0])), r"rows has shape \(1,\) and dtype torch.float32"),
+        (lambda c: c.select([0]), r"rows \(list\) must be a tensor of indices"),
+        (lambda c: c.reorder([2, 1, 0]), r"beams \(list\) must be a tensor of indices"),
     ],
 )
 def test_rows_that_a_cache_does_not_have_are_refused(wrong: Any, message: str) -> None:
-    with pytest.raises(ShapeError, match=message):
+    with annotations_unchecked(), pytest.raises(ShapeError, match=message):
         wrong(cache_of(3, 2))
 
 
@@ -234,3 +236,12 @@ def test_a_cache_changes_dtype_and_an_empty_one_stays_empty() -> None:
     assert not any(
         c.seq_len for c in (empty.crop(0), empty.reorder(rows), empty.select(rows), empty.to("cpu"))
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_rows_are_indices_in_every_integer_type(dtype: torch.dtype) -> None:
+    cache, beams = cache_of(3, 2), torch.tensor([2, 0, 0])
+    for move in (cache.reorder, cache.select):
+        moved, expected = move(beams.to(dtype)), move(beams)
+        assert moved.k is not None and expected.k is not None
+        assert torch.equal(moved.k, expected.k)

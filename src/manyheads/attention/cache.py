@@ -103,7 +103,10 @@ class KVCache:
         if self.k is None:
             return self
         batch = self.k.shape[0]
-        if rows.dim() != 1 or rows.is_floating_point():
+        if not isinstance(rows, Tensor):
+            kind = type(rows).__name__
+            raise ShapeError(f"rows ({kind}) must be a tensor of indices: use torch.tensor(rows)")
+        if rows.dim() != 1 or rows.is_floating_point() or rows.is_complex():
             raise ShapeError(
                 f"rows has shape {tuple(rows.shape)} and dtype {rows.dtype}, expected one axis of "
                 "integers or torch.bool: give the indices of samples"
@@ -119,6 +122,8 @@ class KVCache:
                 f"rows ({int(rows.min())} to {int(rows.max())}) must be samples of this cache: "
                 f"use indices from 0 to {batch - 1}"
             )
+        if not is_mask:
+            rows = rows.long()  # torch would read uint8 as a mask
         return self._mapped(lambda x: x[rows.to(x.device)])
 
     def reorder(self, beams: Tensor) -> "KVCache":
@@ -130,6 +135,9 @@ class KVCache:
         Raises:
             ShapeError: the number of indices is not the number of rows, or an index is not a row.
         """
+        if not isinstance(beams, Tensor):
+            kind = type(beams).__name__
+            raise ShapeError(f"beams ({kind}) must be a tensor of indices: use torch.tensor(beams)")
         if self.k is not None and (beams.dtype == torch.bool or beams.shape != self.k.shape[:1]):
             raise ShapeError(
                 f"beams has shape {tuple(beams.shape)} and dtype {beams.dtype}, expected one index "

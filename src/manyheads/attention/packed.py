@@ -98,6 +98,9 @@ def packed_weights(
     mask_learns = torch.is_grad_enabled() and mask is not None and mask.requires_grad
     if mask_learns or _is_recorded(q):
         return _weights_by_steps(q, keys, scale, visibility)
+    learns = torch.is_grad_enabled() and (q.requires_grad or keys.requires_grad)
+    if not (learns or torch._C._are_functorch_transforms_active()):  # `apply` knows torch.vmap
+        return _WeightsInPlace.forward(q, keys, scale, visibility)
     weights: Tensor = _WeightsInPlace.apply(q, keys, scale, visibility)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return weights
 
