@@ -33,7 +33,7 @@ from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
 from manyheads.worksheets.numbers import parse_number
 from manyheads.worksheets.places import found, parsed
 from manyheads.worksheets.quantities import axis_size, name_of
-from tests.worksheets.samples import uncausal_sheet
+from tests.worksheets.samples import sheet_of, small_document, uncausal_sheet
 
 SENTENCES = [(n, s) for n in worksheet_names() for s in worksheet(n).sequence_names]
 
@@ -245,3 +245,11 @@ def test_wrong_depth_is_named(depth: int) -> None:
 def test_worksheet_name_may_stand_before_the_quantity() -> None:
     explanation = worksheet("two-routes").explain("two-routes:main.output[2][0]")
     assert explanation.quantity == "main.output[2][0]"
+
+
+def test_a_sum_of_zeros_keeps_its_terms_and_another_leaves_its_zeros_out() -> None:
+    def formula(quantity: str) -> str:
+        return sheet_of(small_document()).explain(quantity).steps[0].formula
+
+    assert formula("main.k[0][0][0]") == "0 = 1 x 0 + 0 x 1"
+    assert formula("main.q[0][0][0]") == "1 = 1 x 1"
