@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import manyheads as mh
-from manyheads.core.errors import ShapeError
+from manyheads.core.errors import ConfigError, ShapeError
 from tests.factories import FORMS, LAYERS, B, G, annotations_unchecked, inputs_of, layer_of
 
 CACHED = {
@@ -228,9 +228,17 @@ def test_rows_that_a_cache_does_not_have_are_refused(wrong: Any, message: str) -
         wrong(cache_of(3, 2))
 
 
+@pytest.mark.parametrize("wrong", [2.5, "3", None, True])
+def test_a_cache_is_cropped_to_a_whole_number_only(wrong: Any) -> None:
+    with annotations_unchecked(), pytest.raises(ConfigError, match=r"seq_len \(.*whole number"):
+        cache_of(3, 2).crop(wrong)
+
+
 def test_a_cache_changes_dtype_and_an_empty_one_stays_empty() -> None:
     moved = cache_of(3, 2).to("meta", torch.float64)
     assert moved.k is not None
+    half = cache_of(3, 2).to(torch.float16)
+    assert half.k is not None and half.k.dtype == torch.float16
     assert (moved.k.dtype, moved.k.device.type) == (torch.float64, "meta")
     empty, rows = mh.KVCache(), torch.tensor([0])
     assert not any(

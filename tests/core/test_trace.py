@@ -180,6 +180,7 @@ def test_a_trace_is_detached_moved_and_given_to_numpy() -> None:
     assert not any(tensor.requires_grad for tensor in detached.values())
     assert torch.equal(detached.output, trace.output)
     assert {x.dtype for x in trace.to(dtype=torch.float16).values()} == {torch.float16}
+    assert {x.dtype for x in trace.to(torch.float16).values()} == {torch.float16}
     assert {x.device.type for x in trace.to("meta").values()} == {"meta"}
     assert trace.cpu().form == trace.form
     arrays = trace.numpy()

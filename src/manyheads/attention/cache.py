@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from manyheads.core.config import whole_number
 from manyheads.core.errors import ShapeError
 
 
@@ -82,8 +83,10 @@ class KVCache:
             seq_len: how many positions to keep, from 0 to the number cached.
 
         Raises:
+            ConfigError: seq_len is not a whole number.
             ShapeError: seq_len is more than the number cached, or negative.
         """
+        seq_len = whole_number("seq_len", seq_len)
         if not 0 <= seq_len <= self.seq_len:
             raise ShapeError(
                 f"seq_len ({seq_len}) must be from 0 to {self.seq_len}, the positions cached: "
@@ -146,15 +149,12 @@ class KVCache:
         return self.select(beams)
 
     def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+        self,
+        *args: torch.device | str | torch.dtype | int,
+        **kwargs: torch.device | str | torch.dtype | int | None,
     ) -> "KVCache":
-        """The cache on another device or in another dtype.
-
-        Args:
-            device: target device; unchanged if None.
-            dtype: target dtype; unchanged if None.
-        """
-        return self._mapped(lambda x: x.to(device=device, dtype=dtype))
+        """The cache on another device or in another dtype; arguments as in `torch.Tensor.to`."""
+        return self._mapped(lambda x: x.to(*args, **kwargs))  # type: ignore[call-overload]
 
     def _mapped(self, change: Callable[[Tensor], Tensor]) -> "KVCache":
         if self.k is None or self.v is None:

@@ -24,12 +24,22 @@ def _divisors(number: int) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
 
 
-def _check_count(name: str, value: object, least: int = 1) -> int:
+def whole_number(name: str, value: object) -> int:
+    """Check that an argument is an integer, also one of NumPy, and return it as an `int`.
+
+    Raises:
+        ConfigError: it is of another type.
+    """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ConfigError(f"{name} ({value!r}) must be a whole number: use an int such as 8")
-    if value < least:
-        raise ConfigError(f"{name} ({value}) must be at least {least}: use {least} or more")
     return int(value)
+
+
+def _check_count(name: str, value: object, least: int = 1) -> int:
+    number = whole_number(name, value)
+    if number < least:
+        raise ConfigError(f"{name} ({number}) must be at least {least}: use {least} or more")
+    return number
 
 
 def _is_finite(value: Real) -> bool:

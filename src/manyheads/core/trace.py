@@ -140,15 +140,12 @@ class AttentionTrace:
         return self.to("cpu")
 
     def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+        self,
+        *args: torch.device | str | torch.dtype | int,
+        **kwargs: torch.device | str | torch.dtype | int | None,
     ) -> "AttentionTrace":
-        """The trace on another device or in another dtype.
-
-        Args:
-            device: target device; unchanged if None.
-            dtype: target dtype; unchanged if None.
-        """
-        return self._mapped(lambda x: x.to(device=device, dtype=dtype))
+        """The trace on another device or in another dtype; arguments as in `torch.Tensor.to`."""
+        return self._mapped(lambda x: x.to(*args, **kwargs))  # type: ignore[call-overload]
 
     def numpy(self) -> dict[str, npt.NDArray[np.floating[Any]]]:
         """The tensors as NumPy arrays by name; bfloat16, which NumPy lacks, as float32."""
