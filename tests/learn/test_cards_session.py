@@ -65,9 +65,7 @@ def test_a_clock_set_back_is_told_and_loses_no_progress(tmp_path: Path) -> None:
     clock.wait(days=-3000)
     back = Session(tmp_path, CARDS, clock=clock)
     (note,) = back.notes()
-    assert note.startswith(
-        "clock (2017-10-16 08:00 UTC) is before the dates of 3 of 3 reviews: set it"
-    )
+    assert note.startswith("clock (2017-10-16 08:00 UTC) is before the dates of 3 of 3 reviews: ")
     assert back.next() is CARDS[3]
     back.rate(CARDS[3], 4)
     clock.wait(days=3000)
