@@ -192,7 +192,7 @@ def stories(browser: Browser, address: str, repeats: int) -> None:
             page.wait_for_timeout(100)
             for name in names:
                 alone[name] += words_a_second(page, f"Continue with {name}", [name])
-            found = words_a_second(page, "Let all continue the text", names)
+            found = words_a_second(page, "Continue with all models", names)
             for name, rate in zip(names, found, strict=False):
                 together[name].append(rate)
     for name in names:
