@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from manyheads.core.errors import LearnError
+from manyheads.core.text import quoted
 from manyheads.learn.own_files import add_record, merge_records, parse_record, read_records
 
 FILE_NAME = "reviews.jsonl"
@@ -155,7 +156,7 @@ def _parsed(path: Path, records: Iterable[Mapping[str, Any]]) -> list[Review]:
 def _review(record: Mapping[str, Any]) -> Review:
     card = record.get("card")
     if not isinstance(card, str) or not 0 < len(card) <= _LONGEST_ID:
-        raise LearnError(f"card ({_shown(card)}) must be the id of a card: fix or delete that line")
+        raise LearnError(f"card ({quoted(card)}) must be the id of a card: fix or delete that line")
     rating = record.get("rating")
     _check_rating(rating)
     assert isinstance(rating, int)
@@ -164,7 +165,7 @@ def _review(record: Mapping[str, Any]) -> Review:
 
 def _check_rating(rating: object) -> None:
     if type(rating) is not int or rating not in RATINGS:
-        raise LearnError(f"rating ({_shown(rating)}) must be 1, 2, 3 or 4: use one of them")
+        raise LearnError(f"rating ({quoted(rating)}) must be 1, 2, 3 or 4: use one of them")
 
 
 def _when(text: object) -> datetime:
@@ -175,10 +176,5 @@ def _when(text: object) -> datetime:
     except (ValueError, OverflowError):
         pass
     raise LearnError(
-        f"when ({_shown(text)}) must be a time with its zone: use 2026-01-31T08:05:00.000Z"
+        f"when ({quoted(text)}) must be a time with its zone: use 2026-01-31T08:05:00.000Z"
     )
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
