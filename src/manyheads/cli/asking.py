@@ -10,7 +10,7 @@ import click
 
 from manyheads.core.errors import LearnError
 from manyheads.core.tables import wrapped
-from manyheads.core.text import printable
+from manyheads.core.text import brief, printable
 
 LONGEST_LINE = 40_000
 """Maximum number of bytes read from a line; the rest of it is ignored."""
@@ -113,8 +113,7 @@ def kept_text(path: Path) -> str:
 def _yes_or_no(line: str) -> bool:
     word = line.lower()
     if word not in (*_YES, *_NO):
-        shown = word if len(word) <= 20 else f"{word[:17]}..."
-        raise LearnError(f"answer ({shown}) must be y or n: type one of them")
+        raise LearnError(f"answer ({brief(word, 20)}) must be y or n: type one of them")
     return word in _YES
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import reason_of, write_whole
 from manyheads.core.tables import Table, html_from_table
-from manyheads.core.text import printable
+from manyheads.core.text import brief, printable
 from manyheads.verify.findings import CheckResult, Finding, Verdict
 from manyheads.verify.subject import Subject
 
@@ -319,19 +319,15 @@ def _check_lines(checks: Sequence[CheckResult]) -> list[str]:
 
 
 def _text_table(reports: Sequence[VerifyReport]) -> list[str]:
-    names = [_cut(clean(report.id or report.target or "(unreadable)"), 30) for report in reports]
+    names = [brief(clean(report.id or report.target or "(unreadable)"), 30) for report in reports]
     left = max(len("subject"), *map(len, names)) if names else len("subject")
     room = WIDTH - left - 2 - 12 - 2 - 7 - 2
     lines = [f"{'subject':<{left}}  {'verdict':<12}  {'seconds':>7}  first finding"]
     for name, report in zip(names, reports, strict=True):
-        fault = _cut(first_fault(report), room)
+        fault = brief(first_fault(report), room)
         line = f"{name:<{left}}  {report.verdict:<12}  {report.seconds:>7.2f}  {fault}"
         lines.append(line.rstrip())
     return lines
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def clean(text: str) -> str:
