@@ -123,8 +123,8 @@ def tools(checkout: Path, **codes: str) -> None:
 
 
 def test_check_prints_the_summary_of_the_tests_last(checkout: Path) -> None:
-    tools(checkout, python='echo "$*"; sleep 1; echo "2 passed"')
-    done = shell("scripts/check --fast", checkout)
+    tools(checkout, python='echo "$*"; sleep 1; echo "2 passed${PYTHONDONTWRITEBYTECODE-}"')
+    done = shell("scripts/check --fast", checkout, PYTHONDONTWRITEBYTECODE="1")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "2 passed"
     assert "-m pytest -n 2 --dist worksteal -m not slow\n" in done.stdout

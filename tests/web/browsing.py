@@ -90,6 +90,10 @@ elsewhere.
 """
 
 
+READY = """() => document.querySelector("main h2") !== null
+  && document.querySelector("main .loading") === null"""
+
+
 class Shown(NamedTuple):
     """One number on the page."""
 
@@ -149,16 +153,15 @@ class Visit:
     """One tab; on leaving, it must have had no error and no request to another origin."""
 
     def __init__(
-        self, browser: Browser, address: str, *, offline: bool = False, **how: Any
+        self, browser: Browser, address: str, *, offline: bool = False
     ) -> None:
         self.address = address
         self.origin = address.rsplit("/", 1)[0] + "/"
         self.errors: list[str] = []
         self.strangers: list[str] = []
         width, height = SIZES["desktop"]
-        self.context = browser.new_context(
-            **({"viewport": {"width": width, "height": height}} | how)
-        )
+        self.context = browser.new_context(viewport={"width": width, "height": height})
+        self.is_changed = False
         self.context.route("**/*", self._watch)
         self.context.set_offline(offline)
         self.page = self.context.new_page()
@@ -187,6 +190,9 @@ class Visit:
         for page in self.context.pages[1:]:
             page.close()
         self.page.mouse.move(0, 0)
+        if self.is_changed:
+            self.look()
+            self.is_changed = False
         self.page.goto(self.origin + "icon.svg")
         self.page.evaluate("localStorage.clear()")
         self.errors.clear()
@@ -199,10 +205,27 @@ class Visit:
 
     def open(self, fragment: str = "") -> Self:
         """Load the page again at a fragment."""
-        self.page.goto("about:blank")
+        if self.page.url.startswith(self.address):  # a new fragment alone would load nothing
+            self.page.goto("about:blank")
         self.page.goto(self.address + fragment)
-        self.page.wait_for_selector("main h2")
-        self.page.wait_for_function("document.querySelector('main .loading') === null")
+        self.page.wait_for_function(READY)
+        return self
+
+    def look(
+        self,
+        size: str | tuple[int, int] = "desktop",
+        theme: Any = "light",
+        motion: Any = "no-preference",
+        colours: Any = "none",
+        media: Any = "null",
+    ) -> Self:
+        """Set the size of the window and the user's wishes; `renew` takes them back."""
+        width, height = SIZES[size] if isinstance(size, str) else size
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(
+            media=media, color_scheme=theme, reduced_motion=motion, forced_colors=colours
+        )
+        self.is_changed = True
         return self
 
     def go(self, fragment: str) -> None:

@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from manyheads.web.site import write_site
 from tests.web.browsing import BROWSER_FLAGS, Visit
+from tests.web.learning import NOON
 from tests.web.serving import serve_command
 
 
@@ -59,18 +60,44 @@ def tab(browser: Browser, from_disk: str) -> Iterator[Visit]:
 def visit(tab: Visit) -> Iterator[Visit]:
     """The page opened from disk, with the network off; it must end without errors or requests.
 
-    The tab is shared: a test that sets its clock, media or scripts takes `own_visit`.
+    The tab is shared: a test that sets its clock takes `dated_visit`.
     """
     tab.renew()
     yield tab
     tab.check()
 
 
+@pytest.fixture(scope="session")
+def dated_tab(browser: Browser, from_disk: str) -> Iterator[Visit]:
+    """The tab of `dated_visit`, whose clock cannot be made to go again."""
+    visit = Visit(browser, from_disk, offline=True)
+    yield visit
+    visit.context.close()
+
+
 @pytest.fixture
-def own_visit(browser: Browser, from_disk: str) -> Iterator[Visit]:
-    """As `visit`, in a tab of its own."""
-    with Visit(browser, from_disk, offline=True) as visit:
-        yield visit
+def dated_visit(dated_tab: Visit) -> Iterator[Visit]:
+    """As `visit`, at noon of a fixed day."""
+    dated_tab.renew()
+    dated_tab.page.clock.set_fixed_time(NOON)
+    yield dated_tab
+    dated_tab.check()
+
+
+@pytest.fixture(scope="session")
+def served_tab(browser: Browser, served_address: str) -> Iterator[Visit]:
+    """The tab of `served_visit`."""
+    visit = Visit(browser, served_address)
+    yield visit
+    visit.context.close()
+
+
+@pytest.fixture
+def served_visit(served_tab: Visit) -> Iterator[Visit]:
+    """The page from `manyheads serve`; it must end without errors or requests elsewhere."""
+    served_tab.renew()
+    yield served_tab
+    served_tab.check()
 
 
 @pytest.fixture(scope="session")

@@ -84,15 +84,18 @@ def gpu_browser(playwright: Playwright, chromium: str) -> Iterator[Browser]:
     browser.close()
 
 
+@pytest.fixture(scope="module")
+def onnx_address(onnx_site: ModelsSite) -> Iterator[str]:
+    """Where that site is served."""
+    with serving(read_bundle(onnx_site.folder, onnx_site.shipped)) as port:
+        yield f"http://127.0.0.1:{port}/"
+
+
 @contextmanager
-def served_visit(browser: Browser, site: ModelsSite, script: str = "") -> Iterator[Visit]:
-    """The site from a server, in a tab that runs a script before any of the page."""
-    with (
-        serving(read_bundle(site.folder, site.shipped)) as port,
-        Visit(browser, f"http://127.0.0.1:{port}/") as visit,
-    ):
-        if script:
-            visit.context.add_init_script(f"({script})()")
+def visit_with(browser: Browser, address: str, script: str) -> Iterator[Visit]:
+    """A page in a tab that runs a script before any of the page."""
+    with Visit(browser, address) as visit:
+        visit.context.add_init_script(f"({script})()")
         yield visit
 
 
@@ -123,9 +126,13 @@ def gap(site: ModelsSite, name: str, run: dict[str, Any]) -> float:
     ],
 )
 def test_every_logit_of_a_back_end_is_pytorchs(
-    gpu_browser: Browser, onnx_site: ModelsSite, backend: str, models: tuple[str, ...]
+    gpu_browser: Browser,
+    onnx_site: ModelsSite,
+    onnx_address: str,
+    backend: str,
+    models: tuple[str, ...],
 ) -> None:
-    with served_visit(gpu_browser, onnx_site, LISTEN) as visit:
+    with visit_with(gpu_browser, onnx_address, LISTEN) as visit:
         if backend == "onnx-webgpu" and not has_adapter(visit):
             pytest.skip(f"Chromium names no adapter with {' '.join(WEBGPU_FLAGS)}: install another")
         visit.open("#models/" + urlencode({"preset": "fish", "engine": backend, "length": 6}))
@@ -173,9 +180,10 @@ def test_a_logit_that_is_off_is_found(onnx_site: ModelsSite) -> None:
     ids=["no WebGPU", "no adapter", "hanging", "throwing"],
 )
 def test_without_an_adapter_the_page_says_so_and_goes_on(
-    gpu_browser: Browser, onnx_site: ModelsSite, script: str, line: str
+    gpu_browser: Browser, onnx_address: str, script: str, line: str
 ) -> None:
-    with served_visit(gpu_browser, onnx_site, f"() => {{ if (navigator.gpu) {script}; }}") as visit:
+    script = f"() => {{ if (navigator.gpu) {script}; }}"
+    with visit_with(gpu_browser, onnx_address, script) as visit:
         visit.open("#models/engine=onnx-webgpu")
         visit.page.locator(".backends label.unavailable").get_by_text(line).wait_for(timeout=10_000)
         visit.page.get_by_role("button", name="Load all models").click()
@@ -188,8 +196,8 @@ def test_without_an_adapter_the_page_says_so_and_goes_on(
 
 
 @pytest.mark.slow
-def test_all_back_ends_agree_and_are_timed(gpu_browser: Browser, onnx_site: ModelsSite) -> None:
-    with served_visit(gpu_browser, onnx_site) as visit:
+def test_all_back_ends_agree_and_are_timed(gpu_browser: Browser, onnx_address: str) -> None:
+    with Visit(gpu_browser, onnx_address) as visit:
         visit.open("#models")
         visit.page.get_by_role("button", name="on this device").click(timeout=30_000)
         visit.page.get_by_text("Fastest here").wait_for(timeout=400_000)

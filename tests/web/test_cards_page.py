@@ -11,25 +11,26 @@ from manyheads.learn.cards.deck import deck
 from manyheads.learn.cards.reviews import read_reviews
 from manyheads.learn.cards.schedule import replay
 from tests.web.browsing import Visit
+from tests.web.exercising import answer_with, texts
 from tests.web.learning import NOON, REVIEWS, bring_in, check_said, kept, saved, turn
+from tests.web.reckoning import drawn
 
 
-def test_every_card_comes_and_its_numbers_are_the_engines(own_visit: Visit) -> None:
-    own_visit.page.clock.set_fixed_time(NOON)
-    own_visit.open("#learn/cards")
-    check_said(own_visit.shown(["#learn/cards"]))
+def test_every_card_comes_and_its_numbers_are_the_engines(dated_visit: Visit) -> None:
+    dated_visit.open("#learn/cards")
+    check_said(dated_visit.shown(["#learn/cards"]))
     seen: list[str] = []
     for day in range(-(-len(deck()) // 10)):
-        own_visit.page.clock.set_fixed_time(NOON + timedelta(days=day))
-        own_visit.open("#learn/cards")
+        dated_visit.page.clock.set_fixed_time(NOON + timedelta(days=day))
+        dated_visit.open("#learn/cards")
         for _ in range(10):
             if len(seen) == len(deck()):
                 break
-            name = turn(own_visit.page)
+            name = turn(dated_visit.page)
             assert name is not None
-            check_said(own_visit.shown(["#learn/cards"]))
+            check_said(dated_visit.shown(["#learn/cards"]))
             seen.append(name)
-            own_visit.page.keyboard.press("4")
+            dated_visit.page.keyboard.press("4")
     assert seen == [card.id for card in deck()]
 
 
@@ -44,22 +45,20 @@ def test_cards_go_by_keyboard_alone(visit: Visit) -> None:
     assert [record["rating"] for record in kept(visit.page, REVIEWS)] == [2, 3]
 
 
-def test_reviews_lead_to_the_terminals_dates(own_visit: Visit, tmp_path: Path) -> None:
+def test_reviews_lead_to_the_terminals_dates(dated_visit: Visit, tmp_path: Path) -> None:
     now = NOON
-    own_visit.page.clock.set_fixed_time(now)
-    own_visit.open("#learn/cards")
     for rating, wait in ((3, 0), (1, 700), (4, 60), (2, 90_000), (3, 900), (1, 86_400 * 9)):
         now += timedelta(seconds=wait)
-        own_visit.page.clock.set_fixed_time(now)
-        own_visit.open("#learn/cards")
-        assert turn(own_visit.page)
-        own_visit.page.keyboard.press(str(rating))
-    path = saved(own_visit.page, "Save reviews to a file", tmp_path)
+        dated_visit.page.clock.set_fixed_time(now)
+        dated_visit.open("#learn/cards")
+        assert turn(dated_visit.page)
+        dated_visit.page.keyboard.press(str(rating))
+    path = saved(dated_visit.page, "Save reviews to a file", tmp_path)
     assert path.name == REVIEWS
     progress = replay(read_reviews(tmp_path).reviews, now)
     assert sum(state.num_reviews for state in progress.states.values()) == 6
-    own_visit.page.locator("summary", has_text="All").click()
-    rows = own_visit.page.locator(".listing tbody tr")
+    dated_visit.page.locator("summary", has_text="All").click()
+    rows = dated_visit.page.locator(".listing tbody tr")
     rows.first.wait_for()
     for at, card in enumerate(deck()[:4]):
         state = progress.states.get(card.id)
@@ -70,20 +69,19 @@ def test_reviews_lead_to_the_terminals_dates(own_visit: Visit, tmp_path: Path) -
             assert shown[1] == f"in {round(days)} day{'' if round(days) == 1 else 's'}"
 
 
-def test_a_clock_set_back_is_said_and_loses_nothing(own_visit: Visit) -> None:
-    own_visit.page.clock.set_fixed_time(NOON)
-    own_visit.open("#learn/cards")
-    assert turn(own_visit.page)
-    own_visit.page.keyboard.press("3")
-    own_visit.page.clock.set_fixed_time(NOON - timedelta(days=400))
-    own_visit.open("#learn/cards")
-    assert "1 review is dated after today" in own_visit.page.inner_text("main")
-    assert turn(own_visit.page)
-    own_visit.page.keyboard.press("1")
-    assert len(kept(own_visit.page, REVIEWS)) == 2
-    own_visit.page.clock.set_fixed_time(NOON + timedelta(days=1))
-    own_visit.open("#learn/cards")
-    assert "dated after" not in own_visit.page.inner_text("main")
+def test_a_clock_set_back_is_said_and_loses_nothing(dated_visit: Visit) -> None:
+    dated_visit.open("#learn/cards")
+    assert turn(dated_visit.page)
+    dated_visit.page.keyboard.press("3")
+    dated_visit.page.clock.set_fixed_time(NOON - timedelta(days=400))
+    dated_visit.open("#learn/cards")
+    assert "1 review is dated after today" in dated_visit.page.inner_text("main")
+    assert turn(dated_visit.page)
+    dated_visit.page.keyboard.press("1")
+    assert len(kept(dated_visit.page, REVIEWS)) == 2
+    dated_visit.page.clock.set_fixed_time(NOON + timedelta(days=1))
+    dated_visit.open("#learn/cards")
+    assert "dated after" not in dated_visit.page.inner_text("main")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +90,6 @@ def test_a_clock_set_back_is_said_and_loses_nothing(own_visit: Visit) -> None:
 def test_damaged_storage_is_set_aside_and_the_page_works(
     visit: Visit, tmp_path: Path, damage: str
 ) -> None:
-    visit.open("#learn")
     visit.page.evaluate("(t) => localStorage.setItem('manyheads-reviews.jsonl', t)", damage)
     visit.open("#learn/cards")
     assert "could not be read" in visit.page.inner_text("main")
@@ -125,6 +122,10 @@ def test_without_storage_the_page_works_and_says_so(
         assert "save your records as a file" in trouble
         saved(visit.page, "Save reviews to a file", tmp_path)
         assert len(read_reviews(tmp_path).reviews) == 1
+        visit.open("#learn/exercises/score/3")
+        answer_with(visit.page, texts(drawn("score", 3).answer))
+        assert visit.page.inner_text(".verdict") == "Right."
+        assert "save your records as a file" in visit.page.inner_text(".trouble[role=alert]")
 
 
 def test_a_file_of_the_terminal_is_brought_in_line_by_line(visit: Visit) -> None:
@@ -158,11 +159,10 @@ def test_a_file_without_records_changes_nothing(visit: Visit, content: bytes, wh
 
 
 def test_the_view_works_from_the_server_under_its_policy(
-    browser: Browser, served_address: str, tmp_path: Path
+    served_visit: Visit, tmp_path: Path
 ) -> None:
-    with Visit(browser, served_address) as visit:
-        visit.open("#learn/cards")
-        assert turn(visit.page)
-        visit.page.keyboard.press("3")
-        saved(visit.page, "Save reviews to a file", tmp_path)
-        assert "0 of 1 records" in bring_in(visit.page, (tmp_path / REVIEWS).read_bytes())
+    page = served_visit.open("#learn/cards").page
+    assert turn(page)
+    page.keyboard.press("3")
+    saved(page, "Save reviews to a file", tmp_path)
+    assert "0 of 1 records" in bring_in(page, (tmp_path / REVIEWS).read_bytes())

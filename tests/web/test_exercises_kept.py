@@ -2,10 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from manyheads.learn.exercises import KINDS, Exercise, mark
 from manyheads.learn.exercises.marking import FILE, Marked, record_of
@@ -14,8 +13,7 @@ from tests.web.browsing import Visit
 from tests.web.exercising import LAST_SEED, answer_with, place, texts
 from tests.web.learning import NOON, bring_in, kept, saved
 from tests.web.reckoning import drawn
-from tests.web.test_cards_page import REFUSING
-from tests.web.test_page_layout import AXE, SMALL_PRINT, TOO_WIDE, visit_at
+from tests.web.test_page_layout import AXE, SMALL_PRINT, TOO_WIDE
 
 
 def result(one: Exercise) -> Marked:
@@ -59,7 +57,6 @@ def test_a_record_is_one_line_of_json(visit: Visit) -> None:
     "damage", ["{{{", '{"exercise": "score/1"}', '{"exercise": 1, "right": "yes"}', "[]"]
 )
 def test_damaged_results_are_set_aside_and_exercises_go_on(visit: Visit, damage: str) -> None:
-    visit.open("#learn")
     visit.page.evaluate("(t) => localStorage.setItem('manyheads-exercises.jsonl', t)", damage)
     visit.open("#learn/exercises")
     assert "could not be read" in visit.page.inner_text("main")
@@ -67,18 +64,6 @@ def test_damaged_results_are_set_aside_and_exercises_go_on(visit: Visit, damage:
     visit.go("#learn/exercises/score/3")
     answer_with(visit.page, texts(drawn("score", 3).answer))
     assert len(kept(visit.page, FILE)) == 1
-
-
-@pytest.mark.parametrize("how", REFUSING)
-def test_without_storage_exercises_work_and_say_so(
-    browser: Browser, from_disk: str, how: str
-) -> None:
-    with Visit(browser, from_disk, offline=True) as visit:
-        visit.page.add_init_script(REFUSING[how])
-        visit.open("#learn/exercises/score/3")
-        answer_with(visit.page, texts(drawn("score", 3).answer))
-        assert visit.page.inner_text(".verdict") == "Right."
-        assert "save your records as a file" in visit.page.inner_text(".trouble[role=alert]")
 
 
 def test_what_was_typed_waits_until_it_is_marked(visit: Visit) -> None:
@@ -101,23 +86,22 @@ def test_what_was_typed_waits_until_it_is_marked(visit: Visit) -> None:
     ],
 )
 def test_exercises_can_be_read_by_everybody(
-    browser: Browser, from_disk: str, axe: str, size: str, theme: Any, kinds: tuple[str, ...]
+    visit: Visit, axe: str, size: str, theme: str, kinds: tuple[str, ...]
 ) -> None:
     places = ["", "nothing", "score/none", "sheet/7/15", "sheet/7/15/4"]
     places += [f"{kind}/{LAST_SEED}" for kind in kinds]
     seen = set(places if kinds != tuple(KINDS) else places[::3])  # by axe, which takes long
-    with visit_at(browser, from_disk, size, color_scheme=theme) as visit:
-        visit.open()
-        visit.page.evaluate(axe)
-        for part in places:
-            visit.go(f"#learn/exercises/{part}")
-            has_task = visit.page.locator("article[data-exercise]").count() == 1
-            check_readable(visit.page, part, with_axe=part in seen and not has_task)
-            if has_task:
-                answer_with(visit.page, ["1"])
-                check_readable(visit.page, part, with_axe=False)
-                visit.page.get_by_role("button", name="Show the answer").click()
-                check_readable(visit.page, part, with_axe=part in seen)
+    visit.look(size, theme).open()
+    visit.page.evaluate(axe)
+    for part in places:
+        visit.go(f"#learn/exercises/{part}")
+        has_task = visit.page.locator("article[data-exercise]").count() == 1
+        check_readable(visit.page, part, with_axe=part in seen and not has_task)
+        if has_task:
+            answer_with(visit.page, ["1"])
+            check_readable(visit.page, part, with_axe=False)
+            visit.page.get_by_role("button", name="Show the answer").click()
+            check_readable(visit.page, part, with_axe=part in seen)
 
 
 def check_readable(page: Page, part: str, *, with_axe: bool) -> None:

@@ -21,49 +21,46 @@ SOME = ("score", "concat", "mask-rows")
 SEED = 3
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_given_and_what_is_right_is_the_terminals(visit: Visit, kind: str) -> None:
+def test_what_is_given_and_what_is_right_is_the_terminals(visit: Visit) -> None:
     visit.open("#learn/exercises")
-    one = drawn(kind, SEED)
-    before = visit.shown([place(one)])
-    assert {number.quantity for number in before} == names(one)["given"]
-    assert check_lines(visit.page) == {f"exercise:{one.id}:prompt"}
-    assert visit.page.locator(".asked label").all_inner_texts() == list(one.asks)
-    assert "answer[" not in visit.page.content()
-    visit.page.get_by_role("button", name="Give up").click()
-    after = visit.shown([place(one)])
-    assert {number.quantity for number in after} == names(one)["open"]
-    assert len(check_lines(visit.page)) == 1 + len(one.working) + len(one.misconceptions)
-    check_said(before | after)
-
-
-@pytest.mark.parametrize("kind", SOME)
-def test_a_right_answer_is_right_exact_or_rounded(visit: Visit, kind: str) -> None:
-    visit.open("#learn/exercises")
-    one = drawn(kind, SEED)
-    visit.go(place(one))
-    for typed in (texts(one.answer), [f"{float_of(n):.6g}" for n in one.answer]):
-        answer_with(visit.page, typed)
-        assert visit.page.inner_text(".verdict.right") == "Right."
-        assert visit.page.evaluate("document.activeElement.textContent") == "Another"
-        visit.page.get_by_role("button", name="Answer again").click()
+    for one in (drawn(kind, SEED) for kind in KINDS):
+        before = visit.shown([place(one)])
+        assert {number.quantity for number in before} == names(one)["given"]
+        assert check_lines(visit.page) == {f"exercise:{one.id}:prompt"}
+        assert visit.page.locator(".asked label").all_inner_texts() == list(one.asks)
         assert "answer[" not in visit.page.content()
+        visit.page.get_by_role("button", name="Give up").click()
+        after = visit.shown([place(one)])
+        assert {number.quantity for number in after} == names(one)["open"]
+        assert len(check_lines(visit.page)) == 1 + len(one.working) + len(one.misconceptions)
+        check_said(before | after)
 
 
-@pytest.mark.parametrize("kind", SOME)
-def test_every_known_mistake_is_named_as_in_the_terminal(visit: Visit, kind: str) -> None:
+def test_a_right_answer_is_right_exact_or_rounded(visit: Visit) -> None:
+    visit.open("#learn/exercises")
+    for one in (drawn(kind, SEED) for kind in SOME):
+        visit.go(place(one))
+        for typed in (texts(one.answer), [f"{float_of(n):.6g}" for n in one.answer]):
+            answer_with(visit.page, typed)
+            assert visit.page.inner_text(".verdict.right") == "Right."
+            assert visit.page.evaluate("document.activeElement.textContent") == "Another"
+            visit.page.get_by_role("button", name="Answer again").click()
+            assert "answer[" not in visit.page.content()
+
+
+def test_every_known_mistake_is_named_as_in_the_terminal(visit: Visit) -> None:
     records = []
     visit.open("#learn/exercises")
-    one = drawn(kind, SEED)
-    visit.go(place(one))
-    for item in one.misconceptions:
-        typed = answer_with(visit.page, texts(item.values))
-        found = mark(one, typed)
-        assert item in found.misconceptions
-        check_lines(visit.page, found)
-        assert visit.page.locator(".verdict.wrong").count() == 1
-        assert "answer[" not in visit.page.content()
-        records.append(record_of(Marked(one, typed, found), NOON))
+    for one in (drawn(kind, SEED) for kind in SOME):
+        visit.go(place(one))
+        for item in one.misconceptions:
+            typed = answer_with(visit.page, texts(item.values))
+            found = mark(one, typed)
+            assert item in found.misconceptions
+            check_lines(visit.page, found)
+            assert visit.page.locator(".verdict.wrong").count() == 1
+            assert "answer[" not in visit.page.content()
+            records.append(record_of(Marked(one, typed, found), NOON))
     mine = kept(visit.page, FILE)
     assert [record | {"when": ""} for record in mine] == [r | {"when": ""} for r in records]
 
@@ -142,21 +139,20 @@ def test_a_number_or_a_sentence_that_is_not_the_terminals_is_found(visit: Visit)
 LOADED = "Object.keys(globalThis.manyheadsExercises ?? {})"
 
 
-@pytest.mark.parametrize("is_served", [True, False])
 def test_a_kind_is_loaded_when_an_exercise_of_it_is_opened(
-    browser: Browser, served_address: str, from_disk: str, is_served: bool
+    visit: Visit, served_visit: Visit
 ) -> None:
-    with Visit(browser, served_address if is_served else from_disk) as visit:
-        visit.open("#learn/exercises")
-        for place, loaded in {
+    for one in (visit, served_visit):
+        one.open("#learn/exercises")
+        for part, loaded in {
             "sheet/1/13": [],
             "score/1": ["score"],
             "score/2": ["score"],
             "weight-row/2": ["score", "weight-row"],
         }.items():
-            visit.go(f"#learn/exercises/{place}")
-            assert visit.page.evaluate(LOADED) == loaded, place
-            assert visit.page.locator("article[data-exercise]").count() == len(loaded[:1])
+            one.go(f"#learn/exercises/{part}")
+            assert one.page.evaluate(LOADED) == loaded, part
+            assert one.page.locator("article[data-exercise]").count() == len(loaded[:1])
 
 
 def test_a_kind_that_cannot_be_loaded_says_so_and_is_loaded_later(

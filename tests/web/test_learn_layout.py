@@ -1,12 +1,9 @@
 """The learn view can be read in every state: no sideways scroll, no small print, no violation."""
 
-from typing import Any
-
 import pytest
-from playwright.sync_api import Browser
 
 from tests.web.browsing import SIZES, Visit, at_step
-from tests.web.learning import NOON, turn
+from tests.web.learning import turn
 from tests.web.test_page_layout import AXE, SMALL_PRINT, TOO_WIDE
 
 RECORDS = """() => {
@@ -82,17 +79,13 @@ STATES = {
     ],
 )
 def test_every_state_can_be_read(
-    browser: Browser, from_disk: str, axe: str, size: str, theme: Any, share: slice
+    dated_visit: Visit, axe: str, size: str, theme: str, share: slice
 ) -> None:
-    width, height = SIZES[size]
-    how: dict[str, Any] = {"viewport": {"width": width, "height": height}, "color_scheme": theme}
-    with Visit(browser, from_disk, offline=True, reduced_motion="reduce", **how) as visit:
-        visit.page.clock.set_fixed_time(NOON)
-        visit.open()
-        visit.page.evaluate(RECORDS)
-        for place, act in list(STATES.items())[share]:
-            visit.open(place)
-            visit.page.evaluate(axe)
-            if act:
-                act(visit)
-            check_readable(visit, place)
+    visit = dated_visit.look(size, theme, motion="reduce")
+    visit.page.evaluate(RECORDS)
+    for place, act in list(STATES.items())[share]:
+        visit.open(place)
+        visit.page.evaluate(axe)
+        if act:
+            act(visit)
+        check_readable(visit, place)

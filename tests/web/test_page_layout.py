@@ -1,11 +1,9 @@
 """The page can be read: no sideways scroll, no small print, enough contrast, no axe violation."""
 
 from io import BytesIO
-from typing import Any
 from unicodedata import normalize
 
 import pytest
-from playwright.sync_api import Browser
 from pypdf import PdfReader
 
 from manyheads.worksheets.library import worksheet_names
@@ -51,37 +49,25 @@ OTHERS = ["#story", "#story/coat/3/stage", "#models", "#study", *LEARN, "#learn/
 OPENED = ["#story/coat/0/presenter", at_step(RIVER, "weights") + "?why=river.output[9][0]"]
 
 
-def visit_at(browser: Browser, address: str, size: str, **how: Any) -> Visit:
-    width, height = SIZES[size]
-    viewport = {"width": width, "height": height}
-    return Visit(browser, address, offline=True, viewport=viewport, **how)
-
-
 @pytest.mark.parametrize("size", SIZES)
-def test_nothing_scrolls_sideways_and_no_text_is_small(
-    browser: Browser, from_disk: str, size: str
-) -> None:
-    with visit_at(browser, from_disk, size) as visit:
-        visit.open()
-        changed = [place + WHAT_IF for place in one_place_a_step("two-routes")]
-        steps = every_step() if size == "phone" else every_step()[::3]
-        for place in [*OTHERS, *OPENED, *steps, *changed]:
-            visit.go(place)
-            assert visit.page.evaluate(TOO_WIDE) == [0, 0], place
-            assert visit.page.evaluate(SMALL_PRINT) == [], place
+def test_nothing_scrolls_sideways_and_no_text_is_small(visit: Visit, size: str) -> None:
+    visit.look(size).open()
+    changed = [place + WHAT_IF for place in one_place_a_step("two-routes")]
+    steps = every_step() if size == "phone" else every_step()[::3]
+    for place in [*OTHERS, *OPENED, *steps, *changed]:
+        visit.go(place)
+        assert visit.page.evaluate(TOO_WIDE) == [0, 0], place
+        assert visit.page.evaluate(SMALL_PRINT) == [], place
 
 
-def test_a_wide_table_scrolls_in_a_box_that_takes_the_focus(
-    browser: Browser, from_disk: str
-) -> None:
-    with visit_at(browser, from_disk, "phone") as visit:
-        visit.open(at_step(RIVER))
-        box = visit.page.locator(".scroll").first
-        box.focus()
-        visit.page.keyboard.press("ArrowRight")
-        visit.page.wait_for_timeout(200)
-        assert box.evaluate("(box) => box.scrollLeft") > 0
-        assert visit.step() == "The rows X"
+def test_a_wide_table_scrolls_in_a_box_that_takes_the_focus(visit: Visit) -> None:
+    visit.look("phone").open(at_step(RIVER))
+    box = visit.page.locator(".scroll").first
+    box.focus()
+    visit.page.keyboard.press("ArrowRight")
+    visit.page.wait_for_timeout(200)
+    assert box.evaluate("(box) => box.scrollLeft") > 0
+    assert visit.step() == "The rows X"
 
 
 @pytest.mark.parametrize(
@@ -97,34 +83,30 @@ def test_a_wide_table_scrolls_in_a_box_that_takes_the_focus(
     ],
 )
 def test_axe_finds_no_violation(
-    browser: Browser, from_disk: str, axe: str, size: str, theme: Any, share: slice
+    visit: Visit, axe: str, size: str, theme: str, share: slice
 ) -> None:
     changed = at_step("two-routes", "projections", head=1) + WHAT_IF
     places = [*OTHERS, *OPENED, changed, *one_place_a_step(RIVER, numbers="fractions")]
-    with visit_at(browser, from_disk, size, color_scheme=theme, reduced_motion="reduce") as visit:
-        visit.open()
-        visit.page.evaluate(axe)
-        for place in places[share]:
-            visit.go(place)
-            assert visit.page.evaluate(AXE) == [], place
+    visit.look(size, theme, motion="reduce").open()
+    visit.page.evaluate(axe)
+    for place in places[share]:
+        visit.go(place)
+        assert visit.page.evaluate(AXE) == [], place
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_no_violation_in_any_frame(
-    browser: Browser, from_disk: str, axe: str, theme: Any
-) -> None:
-    with visit_at(browser, from_disk, "desktop", color_scheme=theme) as visit:
-        visit.open("#story")
-        visit.page.evaluate(axe)
-        visit.page.keyboard.press("Escape")
-        assert visit.page.evaluate(AXE) == [], "overview"
-        visit.page.keyboard.press("Escape")
-        before = ""
-        while (now := visit.page.inner_text(".stage-count")) != before:
-            assert visit.page.evaluate(AXE) == [], now
-            before = now
-            visit.page.keyboard.press("ArrowRight")
+def test_axe_finds_no_violation_in_any_frame(visit: Visit, axe: str, theme: str) -> None:
+    visit.look("desktop", theme).open("#story")
+    visit.page.evaluate(axe)
+    visit.page.keyboard.press("Escape")
+    assert visit.page.evaluate(AXE) == [], "overview"
+    visit.page.keyboard.press("Escape")
+    before = ""
+    while (now := visit.page.inner_text(".stage-count")) != before:
+        assert visit.page.evaluate(AXE) == [], now
+        before = now
+        visit.page.keyboard.press("ArrowRight")
 
 
 def test_the_open_panel_has_no_violation(visit: Visit, axe: str) -> None:
@@ -146,44 +128,37 @@ def test_axe_finds_a_planted_violation(visit: Visit, axe: str) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_weights_can_be_read_on_their_colour(own_visit: Visit, theme: Any) -> None:
-    own_visit.page.emulate_media(color_scheme=theme)
-    own_visit.open()
+def test_weights_can_be_read_on_their_colour(visit: Visit, theme: str) -> None:
+    visit.look("desktop", theme).open()
     for name in worksheet_names():
         for head in range(opened(name).num_heads):
-            own_visit.go(at_step(name, "weights", head=head + 1))
-            contrasts = own_visit.page.evaluate(CELL_CONTRAST)
+            visit.go(at_step(name, "weights", head=head + 1))
+            contrasts = visit.page.evaluate(CELL_CONTRAST)
             assert len(contrasts) >= 6
             assert min(contrasts) >= 4.5, (name, head)
 
 
-def test_reduced_motion_stops_transitions(browser: Browser, from_disk: str) -> None:
+def test_reduced_motion_stops_transitions(visit: Visit) -> None:
     moving = "getComputedStyle(document.querySelector('.token')).transitionDuration"
     for wish, expected in (("reduce", "0s"), ("no-preference", "0.12s, 0.12s")):
-        with visit_at(browser, from_disk, "desktop", reduced_motion=wish) as visit:
-            visit.open(at_step(RIVER))
-            assert visit.page.evaluate(moving) == expected
+        visit.look(motion=wish).open(at_step(RIVER))
+        assert visit.page.evaluate(moving) == expected
 
 
-def test_a_page_four_times_as_large_does_not_scroll_sideways(
-    browser: Browser, from_disk: str
-) -> None:
-    narrow = {"width": 320, "height": 640}
-    with Visit(browser, from_disk, offline=True, viewport=narrow) as visit:
-        visit.open()
-        for place in [*OTHERS, *one_place_a_step(RIVER)[::3]]:
-            visit.go(place)
-            assert visit.page.evaluate(TOO_WIDE)[0] == 0, place
+def test_a_page_four_times_as_large_does_not_scroll_sideways(visit: Visit) -> None:
+    visit.look((320, 640)).open()
+    for place in [*OTHERS, *one_place_a_step(RIVER)[::3]]:
+        visit.go(place)
+        assert visit.page.evaluate(TOO_WIDE)[0] == 0, place
 
 
-def test_what_is_chosen_can_be_told_in_forced_colours(browser: Browser, from_disk: str) -> None:
-    with visit_at(browser, from_disk, "desktop", forced_colors="active") as visit:
-        visit.open(at_step(RIVER, "softmax"))
-        grounds = visit.page.evaluate("""() => Object.fromEntries(
-          [".token", ".segments label", ".steps ol button", ".top nav a"].map((kind) => [kind,
-            new Set([...document.querySelectorAll(kind)]
-              .map((node) => getComputedStyle(node).backgroundColor)).size]))""")
-        assert set(grounds.values()) == {2}, grounds
+def test_what_is_chosen_can_be_told_in_forced_colours(visit: Visit) -> None:
+    visit.look(colours="active").open(at_step(RIVER, "softmax"))
+    grounds = visit.page.evaluate("""() => Object.fromEntries(
+      [".token", ".segments label", ".steps ol button", ".top nav a"].map((kind) => [kind,
+        new Set([...document.querySelectorAll(kind)]
+          .map((node) => getComputedStyle(node).backgroundColor)).size]))""")
+    assert set(grounds.values()) == {2}, grounds
 
 
 def test_a_step_on_paper_is_the_step_alone(visit: Visit) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser
 
 from tests.web.browsing import GO, Visit
 from tests.web.reckoning import (
@@ -123,13 +122,12 @@ def frames_of(root: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def stops(root: Path, browser: Browser, from_disk: str) -> list[str]:
+def stops(root: Path, tab: Visit) -> list[str]:
     """The address of every build of every frame."""
     names = frames_of(root)
     assert len(names) > 20
-    with Visit(browser, from_disk, offline=True) as visit:
-        visit.open("#story")
-        builds = visit.page.evaluate(BUILDS, names)
+    tab.renew()
+    builds = tab.open("#story").page.evaluate(BUILDS, names)
     assert sum(builds) > 20
     return [
         f"#story/{name}/{build}/stage"
@@ -250,10 +248,9 @@ def test_a_second_window_follows_and_leads(visit: Visit) -> None:
     assert presenter.evaluate(frame) == visit.page.evaluate(frame) != "start"
 
 
-def test_paper_holds_every_frame_as_text(own_visit: Visit, root: Path) -> None:
-    own_visit.open("#story")
-    own_visit.page.emulate_media(media="print")
-    printed = own_visit.page.locator(".sheet .frame")
+def test_paper_holds_every_frame_as_text(visit: Visit, root: Path) -> None:
+    visit.open("#story").look(media="print")
+    printed = visit.page.locator(".sheet .frame")
     printed.first.wait_for(state="attached")
     names = frames_of(root)
     assert printed.count() == len(names)

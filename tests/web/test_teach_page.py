@@ -3,11 +3,9 @@
 import io
 import sys
 from pathlib import Path
-from typing import Any
 
 import pypdf
 import pytest
-from playwright.sync_api import Browser
 
 from manyheads.web.site import read_bundle
 from manyheads.worksheets.library import worksheet_names
@@ -50,13 +48,12 @@ def test_a_server_sends_the_files_as_pdf(static_page: Path) -> None:
     assert "key" in str(pypdf.PdfReader(io.BytesIO(answer.content)).metadata)
 
 
-def test_a_click_saves_a_file_of_the_served_page(browser: Browser, served_address: str) -> None:
-    with Visit(browser, served_address, accept_downloads=True) as visit:
-        visit.open("#teach")
-        with visit.page.expect_download() as download:
-            visit.page.click('.papers a[href="paper/two-routes-blank-a4.pdf"]')
-        assert download.value.suggested_filename == "two-routes-blank-a4.pdf"
-        assert download.value.path().read_bytes().startswith(b"%PDF-")
+def test_a_click_saves_a_file_of_the_served_page(served_visit: Visit) -> None:
+    served_visit.open("#teach")
+    with served_visit.page.expect_download() as download:
+        served_visit.page.click('.papers a[href="paper/two-routes-blank-a4.pdf"]')
+    assert download.value.suggested_filename == "two-routes-blank-a4.pdf"
+    assert download.value.path().read_bytes().startswith(b"%PDF-")
 
 
 def test_links_lead_into_the_page(teach: Visit) -> None:
@@ -90,17 +87,14 @@ def test_the_list_of_sections_leads_to_each(teach: Visit) -> None:
         pytest.param("phone", "dark", marks=pytest.mark.slow),
     ],
 )
-def test_it_is_accessible_and_fits(
-    browser: Browser, from_disk: str, axe: str, size: str, scheme: Any
-) -> None:
-    width, height = SIZES[size]
-    how = {"viewport": {"width": width, "height": height}, "color_scheme": scheme}
-    with Visit(browser, from_disk, offline=True, **how) as visit:
-        visit.open("#teach")
-        visit.page.evaluate(axe)
-        found = visit.page.evaluate("axe.run(document, { preload: false })")
-        assert [(v["id"], v["nodes"][0]["html"]) for v in found["violations"]] == []
-        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+def test_it_is_accessible_and_fits(visit: Visit, axe: str, size: str, scheme: str) -> None:
+    visit.look(size, scheme).open("#teach")
+    visit.page.evaluate(axe)
+    found = visit.page.evaluate(
+        "axe.run(document, { resultTypes: ['violations'], preload: false })"
+    )
+    assert [(v["id"], v["nodes"][0]["html"]) for v in found["violations"]] == []
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
 
 
 def test_its_text_is_that_of_the_documentation(teach: Visit, root: Path) -> None:
