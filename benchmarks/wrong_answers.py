@@ -47,7 +47,7 @@ class Shown:
             table.name: np.array([[float_of(n) for n in row] for row in table.rows])
             for table in exercise.given
         }
-        self.features = [int(n) - 1 for n in re.findall(r"feature (\d+)", " ".join(exercise.asks))]
+        self.outputs = [int(n) - 1 for n in re.findall(r"output (\d+)", " ".join(exercise.asks))]
 
     def number(self, word: str) -> int:
         """The number after a word of the question, counted from 0."""
@@ -86,9 +86,9 @@ class Shown:
         return weights, y
 
     def output(self, pipeline: Pipeline, p: Problem | None = None) -> Tensor:
-        """The features asked of the receiver's output."""
+        """The coordinates asked of the receiver's output."""
         row = pipeline.run(p or self.problem).output[0, self.receiver]
-        return row[self.features]
+        return row[self.outputs]
 
     def only(self, heads: list[int], *, has_bias: bool) -> Problem:
         """The call with other heads silenced before W_O."""
@@ -236,7 +236,7 @@ PROJECTED: dict[str, Wrong] = {
     "heads-averaged": lambda s: s.output(HeadsCombined(is_mean=True)),
     "counted-one-head": lambda s: s.output(PLAIN, s.only([0], has_bias=True)),
     "bias-for-each-head": lambda s: (
-        s.output(PLAIN).numpy() + (s.problem.num_heads - 1) * s.tables["b_O"][0, s.features]
+        s.output(PLAIN).numpy() + (s.problem.num_heads - 1) * s.tables["b_O"][0, s.outputs]
     ),
 }
 
@@ -255,9 +255,9 @@ def _added(pipeline: Pipeline) -> Wrong:
 
 
 def _cut(s: Shown, keeps: bool) -> Array:
-    """The finished output with the head's own features kept, or with them taken away."""
+    """The finished output with the head's own columns kept, or with them taken away."""
     width = s.tables["head outputs"].shape[1]
-    is_own = [feature // width == _head(s) for feature in s.features]
+    is_own = [output // width == _head(s) for output in s.outputs]
     row = s.output(PLAIN).numpy()
     return np.where(np.array(is_own) == keeps, row, 0.0)
 
@@ -269,7 +269,7 @@ def _others(s: Shown, head: int) -> list[int]:
 def _moved_rows(s: Shown) -> Array:
     width = s.tables["head outputs"].shape[1]
     rows = s.tables["W_O"][_next(s) * width : (_next(s) + 1) * width]
-    return np.array((s.tables["head outputs"][_head(s)] @ rows)[s.features])
+    return np.array((s.tables["head outputs"][_head(s)] @ rows)[s.outputs])
 
 
 CONTRIBUTION: dict[str, Wrong] = {
@@ -288,13 +288,13 @@ CONTRIBUTION: dict[str, Wrong] = {
 def _rescaled(s: Shown) -> Array:
     heads = len(s.tables["head outputs"])
     rest = np.asarray(s.output(PLAIN, s.only(_others(s, _head(s)), has_bias=False)))
-    return np.array(rest * heads / (heads - 1) + s.tables["b_O"][0, s.features])
+    return np.array(rest * heads / (heads - 1) + s.tables["b_O"][0, s.outputs])
 
 
 def _closed(s: Shown) -> Array:
     left = np.delete(s.tables["head outputs"], _head(s), axis=0).ravel()
     rows = s.tables["W_O"][: left.size]
-    return np.array((left @ rows + s.tables["b_O"][0])[s.features])
+    return np.array((left @ rows + s.tables["b_O"][0])[s.outputs])
 
 
 ABLATION: dict[str, Wrong] = {

@@ -28,8 +28,8 @@ NAMES_WITH_DIGITS = {
     "source 3": "which source, as a reader counts",
     "receiver 1": "which receiver, as a reader counts",
     "receiver 3": "which receiver, as a reader counts",
-    "feature 1": "which feature, as a reader counts",
-    "feature 2": "which feature, as a reader counts",
+    "output 1": "which output, as a reader counts",
+    "output 2": "which output, as a reader counts",
     "column 2": "which column, as a reader counts",
     "counted from 1": "how readers count",
 }

@@ -43,6 +43,8 @@ def edited(name: str, edits: Edits = (), variant: str = "") -> Worksheet:
         return one_wide_head(sheet)
     if variant == "zero-query":
         return zero_query(sheet)
+    if variant == "last-changed":
+        return sheet.edit({"position_embedding[9][0]": "3"})
     if variant == "not-causal":
         return Worksheet.from_document(sheet.document | {"is_causal": False})
     for head in re.findall(r"without-head-(\d)", variant):

@@ -1,5 +1,6 @@
 """The story: every number is worked out again, every frame fits its stage, in every build."""
 
+import math
 import re
 from collections.abc import Callable
 from functools import cache
@@ -8,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from tests.web.browsing import GO, Visit
+from manyheads.worksheets.arithmetic import float_of
+from tests.web.browsing import GO, Visit, opened
 from tests.web.reckoning import (
     SOLVED,
     answers,
@@ -25,6 +28,8 @@ SHAPE = re.compile(r"shape:([\w-]+):([\w-]+)\.(\w+)\[(\d)\]")
 COMPUTED = re.compile(r"([a-z-]+:[a-z-]+)((?:\[\d+\])*)")
 VALUES, WEIGHTS = np.array([[10, 1], [2, 8]]), np.array([[0.8, 0.2], [0.2, 0.8]])
 MESSAGES = WEIGHTS @ VALUES
+CLS = np.array([2, 0, 1, -1])
+CLASSES = np.array([[1, 0, 0], [0, 1, 0], [0.5, 0, 1], [0, 1, 0.5]])
 WIDTH, CONTEXT = 64, 64
 """Of the study's models."""
 PLAIN: dict[str, Any] = {
@@ -52,6 +57,22 @@ PLAIN: dict[str, Any] = {
     "patches:embedding": 64,
     "patches:scores": 50,
     "one:row": 1,
+    "window:size": 6,
+    "model:inputs": CONTEXT * WIDTH,
+    "model:hidden": 256,
+    "model:mlp-weights": CONTEXT * WIDTH * 256,
+    "model:hidden-weights": WIDTH * 256,
+    "rgb:side": 32,
+    "rgb:patch": 8,
+    "rgb:channels": 3,
+    "rgb:numbers": 8 * 8 * 3,
+    "rgb:count": 4 * 4,
+    "rgb:rows": 17,
+    "rgb:total": 3 * 1024,
+    "classifier:row": CLS,
+    "classifier:weights": CLASSES,
+    "classifier:scores": CLS @ CLASSES,
+    "classifier:shares": np.exp(CLS @ CLASSES) / np.exp(CLS @ CLASSES).sum(),
     "cross:receivers": 3,
     "cross:sources": 5,
     "cross:scores": 15,
@@ -60,6 +81,9 @@ OF_HEADS = {
     "layer:scores": lambda heads: heads * 10 * 10,
     "accounting:head-width": lambda heads: WIDTH / heads,
     "accounting:scores": lambda heads: heads * CONTEXT**2,
+    "choices:probability": lambda count: 1 / count,
+    "choices:loss": lambda count: math.log(count),
+    "choices:perplexity": lambda count: count,
     "accounting:bytes": lambda heads: 4 * heads * CONTEXT**2,
 }
 OVERFLOW = """() => {
@@ -136,11 +160,77 @@ def stops(root: Path, tab: Visit) -> list[str]:
     ]
 
 
+def bias_of_value(head: int, i: int) -> float:
+    """A bias of the values of three-heads."""
+    bias = opened("three-heads").heads[head].b_v
+    assert bias is not None
+    return float_of(bias[i])
+
+
+def shifted(a: dict[str, Any], head: int, receiver: int) -> Any:  # noqa: ANN401 - an array
+    """The scores that a receiver may see, less the largest of them."""
+    scores = a["scores"][head, receiver, : receiver + 1]
+    return scores - scores.max()
+
+
+def moved(a: dict[str, Any], field: str, receiver: int) -> float:
+    """How far a row is from its value before the row of the last token was changed."""
+    before = answers("river-and-cheque", "river")[field][receiver]
+    return float(np.abs(a[field][receiver] - before).max())
+
+
+@cache
+def training() -> dict[str, Any]:
+    """One step on W_O, by automatic differentiation of the worksheet's prediction."""
+    sheet, solved = opened("river-and-cheque"), answers("river-and-cheque", "river")
+    target, rate = sheet.vocabulary.index("water"), 0.1
+    given = {
+        name: torch.tensor([[float_of(n) for n in row] for row in rows], dtype=torch.float64)
+        for name, rows in (
+            ("W_O", sheet.w_o),
+            ("W_hidden", sheet.prediction.w_hidden),
+            ("W_vocab", sheet.prediction.w_vocab),
+            ("b_hidden", [sheet.prediction.b_hidden]),
+            ("b_vocab", [sheet.prediction.b_vocab]),
+        )
+    }
+    joined = torch.tensor(solved["concat"][9], requires_grad=True)
+    x, w_o = torch.tensor(solved["x"][9]), given["W_O"].requires_grad_()
+
+    def loss_of(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        row = x + joined @ matrix
+        hidden = (row @ given["W_hidden"] + given["b_hidden"][0]).relu()
+        logits = hidden @ given["W_vocab"] + given["b_vocab"][0]
+        return -logits.log_softmax(0)[target], row
+
+    loss, row = loss_of(w_o)
+    at_row, at_joined, at_w_o = torch.autograd.grad(loss, (row, joined, w_o))
+    after = w_o.detach() - rate * at_w_o
+    loss_after = float(loss_of(after)[0].detach())
+    return {
+        "training:rate": rate,
+        "training:loss": float(loss.detach()),
+        "training:perplexity": math.exp(float(loss.detach())),
+        "training:row-gradient": at_row.numpy(),
+        "training:joined-gradient": at_joined.numpy(),
+        "training:w-o": after.numpy(),
+        "training:probability-after": math.exp(-loss_after),
+        "training:loss-after": loss_after,
+    }
+
+
 SUMS: dict[str, Callable[..., Any]] = {
     "query_key_products": lambda a, h, t, s, i: a["q"][h, t, i] * a["k"][h, s, i],
     "running_message": lambda a, h, t, s, i: a["weighted_values"][h, t, : s + 1, i].sum(),
     "weight_sum": lambda a, h, t: a["attn_weights"][h, t].sum(),
     "column_sum": lambda a, h, s: a["attn_weights"][h, :, s].sum(),
+    "value_without_bias": lambda a, h, s, i: a["v"][h, s, i] - bias_of_value(h, i),
+    "shifted_scores": lambda a, h, t, s: shifted(a, h, t)[s],
+    "shifted_exp": lambda a, h, t, s: np.exp(shifted(a, h, t))[s],
+    "shifted_exp_sum": lambda a, h, t: np.exp(shifted(a, h, t)).sum(),
+    "shifted_weights": lambda a, h, t, s: a["attn_weights"][h, t, s],
+    "concat_moved": lambda a, t: moved(a, "concat", t),
+    "output_moved": lambda a, t: moved(a, "output", t),
     "head_average": lambda a, t, i: a["head_outputs"][:, t, i].mean(),
     "output_cut": lambda a, t, i: 0.0 if i < a["output"].shape[1] / 2 else a["output"][t, i],
 }
@@ -158,6 +248,8 @@ def reckoned(quantity: str) -> float:
     found = COMPUTED.fullmatch(quantity)
     if found and found[1] in OF_HEADS:
         return float(OF_HEADS[found[1]](*indices_of(found[2])))
+    if found and found[1] in training():
+        return float(np.asarray(training()[found[1]])[indices_of(found[2])])
     if found and found[1] in PLAIN:
         return float(np.asarray(PLAIN[found[1]])[indices_of(found[2])])
     solved = SOLVED.fullmatch(quantity)
@@ -191,7 +283,10 @@ def test_the_article_shows_the_same_numbers(visit: Visit, stops: list[str]) -> N
         check_close(quantity, value, reckoned(quantity))
         if text:  # a point of a drawing has no text; the table behind it has
             check_story_text(quantity, value, text)
-    assert {number.quantity for number in article} <= on_stage
+    beyond = visit.page.eval_on_selector_all(
+        ".companion [data-quantity]", "found => found.map((node) => node.dataset.quantity)"
+    )
+    assert {number.quantity for number in article} - set(beyond) <= on_stage
 
 
 def test_every_frame_fits_its_stage_in_every_build(visit: Visit, stops: list[str]) -> None:

@@ -124,6 +124,23 @@ def test_tables_of_a_printed_worksheet_and_solution_are_as_kept(name: str) -> No
     assert [line for line in str(shown[name]).splitlines() if line[:2] == "  "] == kept
 
 
+@pytest.mark.parametrize(
+    ("name", "outputs"),
+    [
+        ("two-routes", ("output 1", "output 2", "output 3", "output 4")),
+        ("river-and-cheque", ("water", "finance", "person", "glue")),
+    ],
+)
+def test_an_output_has_a_feature_s_name_only_where_it_is_added_to_that_feature(
+    name: str, outputs: tuple[str, ...]
+) -> None:
+    sheet = worksheet(name)
+    assert sheet.output_names == outputs
+    text = str(sheet.solve(exact=True).at(3)).partition("Output: the heads")[2]
+    assert all(output in text for output in outputs)
+    assert sheet.has_residual or not any(feature in text for feature in sheet.features)
+
+
 def test_text_shows_fractions_where_exact_and_decimals_where_not() -> None:
     sheet = worksheet("two-routes")
     assert "40/7" in str(sheet.solve(exact=True).at(3))

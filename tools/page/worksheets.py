@@ -8,7 +8,7 @@ from typing import Any
 
 from manyheads.worksheets.arithmetic import Number, float_of, is_exact
 from manyheads.worksheets.exact import scale_of
-from manyheads.worksheets.library import Worksheet, worksheet, worksheet_names
+from manyheads.worksheets.library import SOURCES, Worksheet, worksheet, worksheet_names
 from manyheads.worksheets.numbers import exact_text
 from manyheads.worksheets.sheet import Head, Prediction, Sequence
 
@@ -31,6 +31,7 @@ def _worksheet_data(sheet: Worksheet) -> dict[str, Any]:
     return {
         "name": sheet.name,
         "title": sheet.title,
+        "source": SOURCES[sheet.name],
         "features": list(sheet.features),
         "is_causal": sheet.is_causal,
         "residual": sheet.has_residual,

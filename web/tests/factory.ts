@@ -15,6 +15,7 @@ export function worksheet(name: string, tokens: string[][]): Worksheet {
   const none = { b_Q: null, b_K: null, b_V: null };
   return {
     name,
+    source: "",
     title: name,
     features: ["a", "b"],
     is_causal: true,

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { bank, numberInText, numberNamed } from "../src/story/figures/engine";
 import { FIGURES } from "../src/story/figures/index";
+import { readLinks } from "../src/story/figures/links";
 import { isStudyName } from "../src/story/figures/study";
 import type { Block, Inline } from "../src/story/inline";
 import { numberNames } from "../src/story/inline";
@@ -75,6 +76,21 @@ test("notes are apart from what is shown", () => {
   expect(frame.notes.map((block) => plain(textsOf(block)))).toEqual(["said aloud"]);
 });
 
+test("companion text is for the article, and neither shown on the stage nor a note", () => {
+  const frame = only("shown\n\n> read: more {{w:x}}\n>\n> and more\n\n> note: said\n");
+  expect(frame.blocks).toHaveLength(1);
+  expect(frame.notes).toHaveLength(1);
+  expect(frame.companion.map((block) => plain(textsOf(block)))).toEqual(["more ", "and more"]);
+});
+
+test("every frame has a note for the speaker and a paragraph for the reader", () => {
+  expect(frames.length).toBeGreaterThan(55);
+  const without = (part: "notes" | "companion") =>
+    frames.filter((frame) => frame[part].length === 0).map(({ id }) => id);
+  expect(without("notes")).toEqual([]);
+  expect(without("companion")).toEqual([]);
+});
+
 test.each([
   ["no front matter", "## A {#a}\n", /a\.md must begin with front matter/],
   ["no title", "---\nid: a\n---\n\n## A {#a}\n", /needs id and title/],
@@ -103,8 +119,10 @@ test("the chapters come in the order of the lesson", () => {
     "worked",
     "output",
     "all-tokens",
+    "training",
     "more-heads",
     "misconceptions",
+    "sources",
   ]);
 });
 
@@ -130,6 +148,37 @@ test("no decimal number is typed into the text", () => {
     blocksOf(frame).filter((block) => /\d\.\d/.test(plain(textsOf(block)))),
   );
   expect(typed).toEqual([]);
+});
+
+const illustrated = frames.flatMap(({ id, blocks }) =>
+  blocks.flatMap((block) =>
+    block.kind === "figure" && block.name === "readings" ? [{ id, options: block.options }] : [],
+  ),
+);
+
+test("no arrow of an illustrated sentence comes from a later word", () => {
+  expect(illustrated.length).toBeGreaterThan(3);
+  for (const { id, options } of illustrated) {
+    const { length } = (options.tokens ?? "").split(" ");
+    for (const { from, to, says } of readLinks(options.links ?? "", length)) {
+      expect(to, `${id}: ${says}`).toBeLessThanOrEqual(from);
+    }
+  }
+});
+
+test("no weight that a figure of the worksheet draws is on a later word", () => {
+  for (const sentence of ["river", "cheque"]) {
+    const solved = bank(sentence);
+    for (const rows of [0, 1].map((head) => solved.matrix("attn_weights", head))) {
+      rows.forEach((row, receiver) => {
+        for (const { value, name } of row.slice(receiver + 1)) expect(value, name).toBe(0);
+      });
+    }
+  }
+});
+
+test.each(["4>9 colour", "0>1 colour", "4 2 colour", ""])("an arrow %j is refused", (text) => {
+  expect(() => readLinks(text, 7)).toThrow(/FROM>TO WHAT/);
 });
 
 test("a misspelt name is refused, also of a known kind", () => {

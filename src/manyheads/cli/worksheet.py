@@ -15,7 +15,7 @@ from manyheads.core.errors import WorksheetError
 from manyheads.core.tables import wrapped
 from manyheads.worksheets.arithmetic import Number, float_of, is_exact
 from manyheads.worksheets.interventions import one_wide_head, without_head, zero_query
-from manyheads.worksheets.library import Worksheet, worksheet_names
+from manyheads.worksheets.library import SOURCES, Worksheet, worksheet_names
 from manyheads.worksheets.library import worksheet as opened
 from manyheads.worksheets.numbers import exact_text
 from manyheads.worksheets.sheet import schema_text
@@ -86,7 +86,12 @@ def show(source: str, changes: tuple[str, ...], as_json: bool) -> None:
       manyheads worksheet show river-and-cheque
     """
     sheet = edited_worksheet(source, changes)
-    click.echo(sheet.to_json().rstrip("\n") if as_json else str(sheet))
+    if as_json:
+        click.echo(sheet.to_json().rstrip("\n"))
+        return
+    click.echo(str(sheet))
+    if source in SOURCES:
+        click.echo("\n" + "\n".join(wrapped(f"Numbers: {SOURCES[source]}.", later="")))
 
 
 @worksheet.command()

@@ -17,7 +17,12 @@ from manyheads.worksheets.exact import is_blocked
 from manyheads.worksheets.library import Worksheet
 from manyheads.worksheets.sheet import Sequence as Sentence
 from manyheads.worksheets.sheet import Sheet
-from manyheads.worksheets.sheet_text import feature_columns, head_title, tables_from_sheet
+from manyheads.worksheets.sheet_text import (
+    feature_columns,
+    head_title,
+    output_columns,
+    tables_from_sheet,
+)
 from manyheads.worksheets.solution import Solution
 
 _LONGEST_EXACT = 9
@@ -254,7 +259,7 @@ def _output_steps(solution: Solution) -> Iterator[Part]:
     yield Grid(
         title="Contribution of each head = message times its rows of W_O; "
         f"output = sum of the contributions{end}{also}",
-        columns=("", *feature_columns(sheet)),
+        columns=("", *output_columns(sheet)),
         rows=tuple(rows),
     )
 

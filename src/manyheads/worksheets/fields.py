@@ -1,7 +1,7 @@
 """The numbers of a solution by name: their axes, their meaning, and how each is computed.
 
-Axes: H heads, T receivers, S sources, D features, d and v the widths of queries and values,
-C joined width, J hidden units, V words. Every index counts from 0.
+Axes: H heads, T receivers, S sources, D features, O outputs, d and v the widths of queries
+and values, C joined width, J hidden units, V words. Every index counts from 0.
 """
 
 from collections.abc import Callable
@@ -206,10 +206,10 @@ _ATTENTION = (
     _field(
         "concat", "TC", "concatenated heads", "head outputs, in the order of the heads", _concat
     ),
-    _field("output", "TD", "output", "output = concat W_O + b_O", _output),
+    _field("output", "TO", "output", "output = concat W_O + b_O", _output),
     _field(
         "head_contributions",
-        "HTD",
+        "HTO",
         "contribution",
         "head output times the head's rows of W_O",
         _contributions,

@@ -16,6 +16,14 @@ from manyheads.worksheets.sheet_text import text_from_sheet
 from manyheads.worksheets.solution import Solution, solved
 
 _DATA = Path(__file__).parent / "data"
+SOURCES = {
+    "river-and-cheque": "Nipun Batra, Attention, vision and language, part 3, "
+    "https://github.com/nipunbatra/attention (read in 2026)",
+    "three-heads": "made for manyheads",
+    "two-routes": "a chapter on multi-head attention with a five-part lab, whose author and "
+    "address are not recorded",
+}
+"""Where the given numbers of each worksheet in the package come from."""
 _FLAGS = {"true": True, "false": False}
 
 

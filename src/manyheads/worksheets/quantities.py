@@ -19,6 +19,7 @@ _AXES = {
     "T": "receiver",
     "S": "source",
     "D": "feature",
+    "O": "coordinate",
     "d": "column",
     "v": "column",
     "C": "concat column",
@@ -125,6 +126,7 @@ def axis_size(sheet: Sheet, sequence: str, axis: str) -> int:
         "T": positions,
         "S": positions,
         "D": sheet.embed_dim,
+        "O": sheet.embed_dim,
         "d": sheet.head_dim,
         "v": sheet.v_head_dim,
         "C": heads * sheet.v_head_dim,
@@ -144,9 +146,12 @@ def label_of(sheet: Sheet, quantity: Quantity) -> str:
         "D": sheet.features,
         "V": sheet.vocabulary,
     }
+    if sheet.has_residual:
+        named["O"] = sheet.features
     parts = []
     for axis, i in zip(quantity.field.axes, quantity.index, strict=True):
-        plain = f"{_AXES[axis]} {i + 1}"
+        is_feature = axis == "O" and sheet.has_residual
+        plain = f"{_AXES['D' if is_feature else axis]} {i + 1}"
         label = str(named[axis][i]) if axis in named else plain
         parts.append(plain if label.lower() in (plain, str(i + 1)) else f"{plain} ({label})")
     return f"{quantity.field.title} of {', '.join(parts)}"

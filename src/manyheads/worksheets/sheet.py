@@ -241,6 +241,16 @@ class Sheet(Part):
         return self._text
 
     @property
+    def output_names(self) -> tuple[str, ...]:
+        """What each column of the output is called.
+
+        The residual sum adds output i to feature i, which gives it that name. Without it the
+        output has coordinates of its own, and none of them is an input feature.
+        """
+        numbered = tuple(f"output {i + 1}" for i in range(self.embed_dim))
+        return self.features if self.has_residual else numbered
+
+    @property
     def embed_dim(self) -> int:
         """D, the width of a row of x."""
         return len(self.heads[0].w_q)

@@ -41,7 +41,7 @@ def tables_from_sheet(sheet: Sheet) -> Iterable[Table]:
     yield _matrix(
         "W_O: from concatenated heads to output",
         names,
-        feature_columns(sheet),
+        output_columns(sheet),
         sheet.w_o,
         sheet.b_o,
         "b_O",
@@ -53,6 +53,11 @@ def tables_from_sheet(sheet: Sheet) -> Iterable[Table]:
 def feature_columns(sheet: Sheet) -> tuple[str, ...]:
     """The features' names as columns."""
     return tuple(shortened(name, 14) for name in sheet.features)
+
+
+def output_columns(sheet: Sheet) -> tuple[str, ...]:
+    """The names of the output's numbers as columns."""
+    return tuple(shortened(name, 14) for name in sheet.output_names)
 
 
 def head_title(sheet: Sheet, index: int) -> str:
@@ -94,7 +99,7 @@ def _prediction_tables(sheet: Sheet, prediction: Prediction) -> Iterable[Table]:
     units = [f"u{j + 1}" for j in range(width)]
     yield _matrix(
         "W_hidden: from row to hidden units u1, u2, ...",
-        feature_columns(sheet),
+        output_columns(sheet),
         units,
         prediction.w_hidden,
         prediction.b_hidden,

@@ -21,7 +21,7 @@ from manyheads.worksheets.fields import ALL_FIELDS, Field, fields_of
 from manyheads.worksheets.numbers import exact_text
 from manyheads.worksheets.places import listed
 from manyheads.worksheets.sheet import Sheet
-from manyheads.worksheets.sheet_text import feature_columns, head_title
+from manyheads.worksheets.sheet_text import feature_columns, head_title, output_columns
 
 Array = npt.NDArray[Any]
 _TOP_WORDS = 5
@@ -243,7 +243,7 @@ def _numbered(prefix: str, count: int) -> tuple[str, ...]:
 
 def _full_tables(solved: Solution) -> Iterable[Table]:
     sheet, numbers = solved.sheet, solved.numbers
-    features = feature_columns(sheet)
+    features, outputs = feature_columns(sheet), output_columns(sheet)
     yield _by_token(solved, "Input x", features, numbers["x"])
     for h in range(sheet.num_heads):
         yield from _head_tables(solved, h)
@@ -251,9 +251,9 @@ def _full_tables(solved: Solution) -> Iterable[Table]:
     yield _by_token(solved, "Concatenated heads (concat)", joined, numbers["concat"])
     for h, contribution in enumerate(numbers["head_contributions"]):
         title = f"{head_title(sheet, h)}: contribution to the output"
-        yield _by_token(solved, title, features, contribution)
+        yield _by_token(solved, title, outputs, contribution)
     end = "concat W_O" if sheet.b_o is None else "concat W_O + b_O"
-    yield _by_token(solved, f"Output = {end}", features, numbers["output"])
+    yield _by_token(solved, f"Output = {end}", outputs, numbers["output"])
     if "updated" in numbers:
         yield _by_token(solved, "Updated row = x + output", features, numbers["updated"])
     if "probabilities" in numbers:
@@ -368,10 +368,10 @@ def _output_table(solved: Solution) -> Table:
     named["output"] = numbers["output"]
     if "updated" in numbers:
         named |= {"x": numbers["x"], "updated": numbers["updated"]}
-    rows = zip(feature_columns(sheet), *named.values(), strict=True)
+    rows = zip(output_columns(sheet), *named.values(), strict=True)
     return Table(
         title="Output: the heads' contributions, added up",
-        columns=("feature", *named),
+        columns=("feature" if sheet.has_residual else "", *named),
         rows=tuple((name, *_cells(row)) for name, *row in rows),
     )
 

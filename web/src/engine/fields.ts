@@ -1,8 +1,8 @@
 /**
  * The numbers of a solution by name: their axes, what they mean, and the rule that makes them.
  *
- * Axes: H heads, T receivers, S sources, D features, d and v the widths of queries and values, C joined
- * width, J hidden units, V words. Every index counts from 0.
+ * Axes: H heads, T receivers, S sources, D features, O outputs, d and v the widths of queries and values,
+ * C joined width, J hidden units, V words. Every index counts from 0.
  */
 
 import type { Key } from "./places";
@@ -34,8 +34,8 @@ export const ATTENTION_FIELDS: readonly Field[] = [
   field("weighted_values", "HTSv", "weighted value", "weight times value"),
   field("head_outputs", "HTv", "head output", "sum over the sources of weight times value"),
   field("concat", "TC", "concatenated heads", "head outputs, in the order of the heads"),
-  field("output", "TD", "output", "output = concat W_O + b_O"),
-  field("head_contributions", "HTD", "contribution", "head output times the head's rows of W_O"),
+  field("output", "TO", "output", "output = concat W_O + b_O"),
+  field("head_contributions", "HTO", "contribution", "head output times the head's rows of W_O"),
 ];
 
 export const UPDATED_FIELDS: readonly Field[] = [
@@ -63,6 +63,7 @@ export const AXES: Readonly<Record<string, string>> = {
   T: "receiver",
   S: "source",
   D: "feature",
+  O: "coordinate",
   d: "column",
   v: "column",
   C: "concat column",
@@ -79,6 +80,7 @@ export function axisSize(sheet: Sheet, sequence: string, axis: string): number {
     T: positions,
     S: positions,
     D: heads[0]?.W_Q.length ?? 0,
+    O: heads[0]?.W_Q.length ?? 0,
     d: headDim(sheet),
     v: valueDim(sheet),
     C: heads.length * valueDim(sheet),
@@ -96,11 +98,13 @@ export function labelOf(sheet: Sheet, sequence: string, field: Field, index: num
     T: tokens,
     S: tokens,
     D: sheet.features,
+    ...(sheet.hasResidual ? { O: sheet.features } : {}),
     V: sheet.vocabulary,
   };
   const parts = [...field.axes].map((axis, at) => {
     const i = index[at] ?? 0;
-    const plain = `${AXES[axis]} ${i + 1}`;
+    const isFeature = axis === "O" && sheet.hasResidual;
+    const plain = `${AXES[isFeature ? "D" : axis]} ${i + 1}`;
     const label = named[axis]?.[i] ?? plain;
     return [plain, String(i + 1)].includes(label.toLowerCase()) ? plain : `${plain} (${label})`;
   });
@@ -114,6 +118,10 @@ function feature(sheet: Sheet, at = 0): string {
   return /^\d*$/.test(name) ? `feature ${at + 1}` : name;
 }
 
+function output(sheet: Sheet, at = 0): string {
+  return sheet.hasResidual ? feature(sheet, at) : one("output", at);
+}
+
 function one(what: string, at = 0): string {
   return `${what} ${at + 1}`;
 }
@@ -123,7 +131,7 @@ function word(sheet: Sheet, at = 0): string {
 }
 
 const PREDICTION: Readonly<Record<string, Label>> = {
-  W_hidden: (sheet, [j, u]) => `W_hidden, ${feature(sheet, j)}, ${one("unit", u)}`,
+  W_hidden: (sheet, [j, u]) => `W_hidden, ${output(sheet, j)}, ${one("unit", u)}`,
   b_hidden: (_, [u]) => `b_hidden, ${one("unit", u)}`,
   W_vocab: (sheet, [u, w]) => `W_vocab, ${one("unit", u)}, word ${word(sheet, w)}`,
   b_vocab: (sheet, [w]) => `b_vocab, word ${word(sheet, w)}`,
@@ -131,8 +139,8 @@ const PREDICTION: Readonly<Record<string, Label>> = {
 
 const PLAIN: Readonly<Record<string, Label>> = {
   scale: () => "scale",
-  W_O: (sheet, [j, i]) => `W_O, ${one("row", j)}, ${feature(sheet, i)}`,
-  b_O: (sheet, [i]) => `b_O, ${feature(sheet, i)}`,
+  W_O: (sheet, [j, i]) => `W_O, ${one("row", j)}, ${output(sheet, i)}`,
+  b_O: (sheet, [i]) => `b_O, ${output(sheet, i)}`,
   token_embedding: (sheet, [i], name) => `token row of \u201c${name}\u201d, ${feature(sheet, i)}`,
   position_embedding: (sheet, [t, i]) => `position row ${(t ?? 0) + 1}, ${feature(sheet, i)}`,
   sequences: (sheet, [t, i]) => `${one("row", t)} of X, ${feature(sheet, i)}`,

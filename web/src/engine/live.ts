@@ -8,7 +8,7 @@ import { isError } from "../numbers/parse";
 import { type Solution, solve } from "./attention";
 import { type Changes, editedSheet, givenSheet, solveOptions } from "./editing";
 import { type Key, placeKeys, placeText } from "./places";
-import { headDim, isPlainCount, type Sheet, scaleOf, valueDim } from "./sheet";
+import { headDim, isPlainCount, outputNames, type Sheet, scaleOf, valueDim } from "./sheet";
 import type { Quantity, Sequence, Worksheet } from "./types";
 
 /** Two float64 closer than this, relative to their size, are the same number computed twice. */
@@ -127,6 +127,10 @@ export class LiveSolved {
 
   get features(): readonly string[] {
     return this.sheet.features;
+  }
+
+  get outputs(): readonly string[] {
+    return outputNames(this.sheet);
   }
 
   get heads(): readonly { readonly label: string }[] {

@@ -62,6 +62,14 @@ export interface Sheet {
   readonly given: Given;
 }
 
+/**
+ * What each column of the output is called: the feature that the residual sum adds it to, else a
+ * number of its own, since the output's coordinates are then none of the input's.
+ */
+export function outputNames(sheet: Sheet): readonly string[] {
+  return sheet.hasResidual ? sheet.features : sheet.features.map((_, at) => `output ${at + 1}`);
+}
+
 export function headDim(sheet: Sheet): number {
   return sheet.given.heads[0]?.W_Q[0]?.length ?? 0;
 }

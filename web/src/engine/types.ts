@@ -41,6 +41,8 @@ export interface Sequence {
 export interface Worksheet {
   name: string;
   title: string;
+  /** Where its given numbers come from. */
+  source: string;
   features: string[];
   is_causal: boolean;
   residual: boolean;

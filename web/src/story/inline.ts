@@ -41,6 +41,8 @@ export interface Frame {
   layout: "stack" | "beside" | "cover" | "cards";
   blocks: Block[];
   notes: Block[];
+  /** What the article says beyond the slide. */
+  companion: Block[];
   builds: number;
 }
 

@@ -2,7 +2,8 @@
  * The story as data: Markdown files become chapters, frames, blocks and builds.
  *
  * A file is a chapter: front matter with `id` and `title`, then frames separated by `---`. A frame
- * begins with `## Title {#id}`. What the reader sees is made by the views; nothing here is HTML.
+ * begins with `## Title {#id}`. A quote that begins with `note:` is for the speaker, one with `read:`
+ * for the article. What the reader sees is made by the views; nothing here is HTML.
  */
 
 import { Lexer, Marked, type Token, type Tokens } from "marked";
@@ -63,6 +64,7 @@ class FrameReader {
   private title = "";
   private id = "";
   private readonly notes: Block[] = [];
+  private readonly companion: Block[] = [];
   private readonly blocks: Block[] = [];
 
   constructor(
@@ -73,13 +75,13 @@ class FrameReader {
   read(tokens: Token[]): Frame {
     for (const token of tokens) this.take(token);
     if (this.id === "") this.fail("a frame must begin with ## Title {#name}");
-    const { id, title, chapter, layout, notes, builds } = this;
+    const { id, title, chapter, layout, notes, companion, builds } = this;
     const blocks = this.blocks.map((block) =>
       block.kind === "figure"
         ? { ...block, builds: Math.min(block.builds, builds - block.at) }
         : block,
     );
-    return { id, title, chapter, layout, blocks, notes, builds };
+    return { id, title, chapter, layout, blocks, notes, companion, builds };
   }
 
   private fail(why: string): never {
@@ -90,7 +92,8 @@ class FrameReader {
     if (token.type === "space") return;
     if (token.type === "html") this.direct(token.raw.trim());
     else if (token.type === "heading" && this.id === "") this.name(token as Tokens.Heading);
-    else if (isNote(token)) this.notes.push(...this.note(token));
+    else if (isAside(token, "note")) this.notes.push(...this.aside(token, "note"));
+    else if (isAside(token, "read")) this.companion.push(...this.aside(token, "read"));
     else this.blocks.push(this.block(token));
   }
 
@@ -112,8 +115,8 @@ class FrameReader {
     else this.fail(`"${comment}" is neither a build nor a layout, and HTML is not allowed`);
   }
 
-  private note(token: Tokens.Blockquote): Block[] {
-    return lex(token.text.replace(/^note:\s*/, "")).flatMap((part) =>
+  private aside(token: Tokens.Blockquote, kind: Aside): Block[] {
+    return lex(token.text.slice(kind.length + 1).trimStart()).flatMap((part) =>
       part.type === "space" ? [] : [this.block(part)],
     );
   }
@@ -177,11 +180,14 @@ class FrameReader {
   }
 }
 
-function isNote(token: Token): token is Tokens.Blockquote {
-  return token.type === "blockquote" && /^note:/.test((token as Tokens.Blockquote).text);
+/** What a block quote is: for the speaker, or for the reader of the article. */
+type Aside = "note" | "read";
+
+function isAside(token: Token, kind: Aside): token is Tokens.Blockquote {
+  return token.type === "blockquote" && (token as Tokens.Blockquote).text.startsWith(`${kind}:`);
 }
 
-/** Every block of a frame and of its notes, for checks over the whole story. */
+/** Every block of a frame, its notes and its companion, for checks over the whole story. */
 export function blocksOf(frame: Frame): Block[] {
-  return [...frame.blocks, ...frame.notes];
+  return [...frame.blocks, ...frame.notes, ...frame.companion];
 }

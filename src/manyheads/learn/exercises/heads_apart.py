@@ -47,16 +47,16 @@ class Case:
     receiver: int
     """The receiver."""
     asked: tuple[int, ...]
-    """The features that are asked for."""
+    """The outputs that are asked for."""
 
     def contribution(self, head: int) -> Row:
-        """What a head adds, all features."""
+        """What a head adds, all outputs."""
         row: Row = self.drawn.steps["head_contributions"][head][self.receiver]
         return row
 
     @property
     def output(self) -> Row:
-        """The layer's output, all features."""
+        """The layer's output, all of it."""
         row: Row = self.drawn.steps["output"][self.receiver]
         return row
 
@@ -88,21 +88,21 @@ class Case:
         return mixed(picked(self.joined, self.places(self.head)), [rows[i] for i in places])
 
     def mistakes(self, *found: tuple[_Make, str, Row, str]) -> tuple[Misconception, ...]:
-        """The features asked of wrong rows: each `slip` or `fault`, name, row and sentence."""
+        """The outputs asked of wrong rows: each `slip` or `fault`, name, row and sentence."""
         return tuple(make(name, picked(row, self.asked), says) for make, name, row, says in found)
 
     def draft(
         self, prompt: str, answer: Row, mistakes: tuple[Misconception, ...], *working: str
     ) -> Draft:
         """The exercise about this case."""
-        names = tuple(f"feature {i + 1}" for i in self.asked)
+        names = tuple(f"output {i + 1}" for i in self.asked)
         outputs = tuple(rows[self.receiver] for rows in self.drawn.steps["head_outputs"])
         return Draft(
             prompt=f"{prompt} Give {', '.join(names)}.",
             given=(
                 table("head outputs", outputs, "head", "column"),
-                table("W_O", self.drawn.sheet.w_o, "column", "feature"),
-                table("b_O", (self.bias,), "row", "feature"),
+                table("W_O", self.drawn.sheet.w_o, "column", "output"),
+                table("b_O", (self.bias,), "row", "output"),
             ),
             asks=names,
             answer=picked(answer, self.asked),
@@ -115,7 +115,7 @@ class Case:
 def _case(draws: Draws, name: str) -> Case:
     """Draw a mixing sheet with a bias, the head and the receiver.
 
-    Two of the features asked have the indices of the head's own columns, one has not.
+    Two of the outputs asked have the indices of the head's own columns, one has not.
     """
     drawn = mixing_sheet(draws, name, has_bias=True)
     head, receiver = draws.below(drawn.sheet.num_heads), draws.below(POSITIONS)
@@ -136,8 +136,8 @@ def draw(draws: Draws) -> Draft:
         _contribution_wrongly(case),
         f"head {case.head + 1}: {shown(picked(case.joined, place))} times rows {place[0] + 1} to "
         f"{place[-1] + 1} of W_O",
-        f"all features: {shown(own)}",
-        f"features asked: {shown(picked(own, case.asked))}",
+        f"all outputs: {shown(own)}",
+        f"outputs asked: {shown(picked(own, case.asked))}",
     )
 
 
@@ -150,8 +150,8 @@ CONTRIBUTION = Kind(
 )
 
 _CUT = (
-    "That is what you get when each head has its own features of the output; W_O mixes every head "
-    "into all features."
+    "That is what you get when each head has its own columns of the output; W_O mixes every head "
+    "into all of them."
 )
 
 
@@ -215,7 +215,7 @@ def draw_ablation(draws: Draws) -> Draft:
         _ablated_wrongly(case, without),
         f"output with all heads: {shown(case.output)}",
         f"head {case.head + 1} adds: {shown(case.contribution(case.head))}",
-        f"the difference, features asked: {shown(picked(without, case.asked))}",
+        f"the difference, outputs asked: {shown(picked(without, case.asked))}",
     )
 
 

@@ -129,19 +129,19 @@ def draw_output(draws: Draws) -> Draft:
     return Draft(
         prompt=(
             f"concat has the outputs of {heads} heads for one receiver, {drawn.sheet.v_head_dim} "
-            f"columns each. Compute features 1 to {len(_ASKED)} of the "
-            "output of the layer."
+            f"columns each. Compute outputs 1 to {len(_ASKED)} of the "
+            "layer."
         ),
         given=(
             table("concat", (joined,), "row", "column"),
-            table("W_O", drawn.sheet.w_o, "column", "feature"),
-            table("b_O", (bias,), "row", "feature"),
+            table("W_O", drawn.sheet.w_o, "column", "output"),
+            table("b_O", (bias,), "row", "output"),
         ),
-        asks=labels("output feature", len(_ASKED)),
+        asks=labels("output", len(_ASKED)),
         answer=output,
         misconceptions=tuple(_projected_wrongly(drawn, receiver, bias)),
         working=tuple(
-            f"feature {i + 1}: [{shown(joined)}] times column {i + 1} of W_O = "
+            f"output {i + 1}: [{shown(joined)}] times column {i + 1} of W_O = "
             f"{shown([products[i]])}, plus {shown([bias[i]])} = {shown([output[i]])}"
             for i in _ASKED
         ),
@@ -152,7 +152,7 @@ def draw_output(draws: Draws) -> Draft:
 PROJECTED_OUTPUT = Kind(
     name="projected-output",
     title="The output projection",
-    summary="features of the output, from the concatenated row, W_O and b_O",
+    summary="numbers of the output, from the concatenated row, W_O and b_O",
     stream=105,
     draw=draw_output,
 )
@@ -175,7 +175,7 @@ def _projected_wrongly(drawn: Solved, receiver: int, bias: Row) -> list[Misconce
         fault(
             "weight-transposed",
             picked(plus(mixed(joined, transposed(w_o)), bias), _ASKED),
-            f"{begins} with the rows of W_O; feature 1 uses column 1 of W_O.",
+            f"{begins} with the rows of W_O; output 1 uses column 1 of W_O.",
         ),
         *_other_heads(drawn, receiver, bias),
     ]

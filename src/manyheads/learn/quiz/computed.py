@@ -59,6 +59,7 @@ def _concat() -> Numbers:
     sheet = worksheet("two-routes")
     swapped = heads_reordered(sheet, (1, 0), with_w_o=False)
     return {
+        "joined": _count(len(sheet.w_o)),
         "sum": sum_instead_of_concat(sheet.solve(exact=True))[-1, 0],
         "sum-swapped": sum_instead_of_concat(swapped.solve(exact=True))[-1, 0],
         "swapped-output": solve_exact(swapped)["output"][-1][2],

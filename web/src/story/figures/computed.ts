@@ -19,12 +19,26 @@ const WEIGHTS = [
 
 /** The study's block, as its plans have it; and the layer of the worksheet. */
 const STUDY = { width: 64, context: 64 };
+/** Units of the hidden layer in all three models of the study. */
+const HIDDEN = 256;
 const LAYER = { width: 4, context: 10 };
 const FLOAT32_BYTES = 4;
 /** An image of 8 x 8 pixels in patches of 4 x 4, each turned into a row as wide as the worksheet's. */
 const IMAGE = { side: 8, patch: 4, width: 4, heads: 2 };
 /** Cross-attention: receivers of one sentence, sources of another. */
 const CROSS = { receivers: 3, sources: 5 };
+/** An image with three colours, as the first patches of a vision transformer have it. */
+const RGB = { side: 32, patch: 8, channels: 3 };
+/** The CLS row after attention, and the weights of three classes, chosen by hand. */
+const CLS = [2, 0, 1, -1];
+const CLASSES = [
+  [1, 0, 0],
+  [0, 1, 0],
+  [0.5, 0, 1],
+  [0, 1, 0.5],
+];
+/** Words that the model of the generation figure sees. */
+const WINDOW = 6;
 const PATCHES = (IMAGE.side / IMAGE.patch) ** 2;
 
 function entry(table: number[][], row: number, column: number): number {
@@ -39,6 +53,15 @@ function message(head: number, coordinate: number): number {
     (sum, _, source) => sum + entry(WEIGHTS, head, source) * entry(VALUES, source, coordinate),
     0,
   );
+}
+
+function classScore(at: number): number {
+  return CLS.reduce((sum, x, i) => sum + x * entry(CLASSES, i, at), 0);
+}
+
+function classShare(at: number): number {
+  const all = [0, 1, 2].map((other) => Math.exp(classScore(other)));
+  return Math.exp(classScore(at)) / all.reduce((sum, one) => sum + one, 0);
 }
 
 const RULES: Record<string, Rule> = {
@@ -71,6 +94,25 @@ const RULES: Record<string, Rule> = {
   "patches:width": () => IMAGE.width,
   "patches:embedding": () => IMAGE.patch ** 2 * IMAGE.width,
   "one:row": () => 1,
+  "choices:probability": (count) => 1 / count,
+  "choices:loss": (count) => Math.log(count),
+  "choices:perplexity": (count) => Math.exp(Math.log(count)),
+  "rgb:side": () => RGB.side,
+  "rgb:patch": () => RGB.patch,
+  "rgb:channels": () => RGB.channels,
+  "rgb:numbers": () => RGB.patch ** 2 * RGB.channels,
+  "rgb:count": () => (RGB.side / RGB.patch) ** 2,
+  "rgb:rows": () => (RGB.side / RGB.patch) ** 2 + 1,
+  "rgb:total": () => RGB.side ** 2 * RGB.channels,
+  "classifier:row": (i) => CLS[i] ?? Number.NaN,
+  "classifier:weights": (i, at) => entry(CLASSES, i, at),
+  "classifier:scores": (at) => classScore(at),
+  "classifier:shares": (at) => classShare(at),
+  "window:size": () => WINDOW,
+  "model:inputs": () => STUDY.context * STUDY.width,
+  "model:hidden": () => HIDDEN,
+  "model:mlp-weights": () => STUDY.context * STUDY.width * HIDDEN,
+  "model:hidden-weights": () => STUDY.width * HIDDEN,
   "cross:receivers": () => CROSS.receivers,
   "cross:sources": () => CROSS.sources,
   "cross:scores": () => CROSS.receivers * CROSS.sources,

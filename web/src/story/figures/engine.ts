@@ -1,9 +1,11 @@
 /** Where the story's figures get their numbers: the page's engine, and sums of its answers. */
 
 import {
+  editSheet,
   givenNumber,
   isError,
   type Num,
+  type Sheet,
   type Solution,
   type SolveOptions,
   sheetFromData,
@@ -13,17 +15,25 @@ import type { Quantity } from "../../engine/types";
 import { catalog } from "../../engine/types";
 import { computedNumber } from "./computed";
 import { isStudyName, studyNumber } from "./study";
+import { trainingNumber } from "./training";
 
 const SOLVED = /^([a-z0-9-]+):([a-z0-9-]+)(?:\?([a-z0-9-]+))?\.([A-Za-z_]+)((?:\[\d+\])*)$/;
 const SHAPE = /^shape:([a-z0-9-]+):([a-z0-9-]+)\.([A-Za-z_]+)\[(\d)\]$/;
 const GIVEN = /^([a-z0-9-]+):([A-Za-z_]+(?:\.[A-Za-z0-9_]+)*(?:\[\d+\])*)$/;
 
+interface Variant extends SolveOptions {
+  /** Given numbers that are replaced, by place. */
+  edits?: Readonly<Record<string, string>>;
+}
+
 /** What a name such as `river-and-cheque:river?wide.output[9][0]` changes before solving. */
-const VARIANTS: Record<string, SolveOptions> = {
+const VARIANTS: Record<string, Variant> = {
   "": {},
   wide: { wide: true },
   "without-head-1": { headsOff: [0] },
   "without-head-2": { headsOff: [1] },
+  /** The row of the last token gets much water. */
+  "last-changed": { edits: { "position_embedding[9][0]": "3" } },
 };
 
 const sheets = new Map(catalog.worksheets.map((data) => [data.name, sheetFromData(data)]));
@@ -125,10 +135,56 @@ const SUMS: Record<string, SumRule> = {
     const heads = solution.shape("head_outputs")[0] ?? 1;
     return total(heads, (h) => value("head_outputs", h, t, i)) / heads;
   },
+  /** [head][source][i]: the value before its bias is added. */
+  value_without_bias: (value, { solution }, [h = 0, s = 0, i = 0]) =>
+    value("v", h, s, i) - givenValue(solution.sheet, `heads[${h}].b_V[${i}]`),
+  /** [head][receiver][source]: scores after the largest of them is subtracted. */
+  shifted_scores: (value, answers, [h = 0, t = 0, s = 0]) =>
+    value("scores", h, t, s) - largestScore(value, answers, h, t),
+  shifted_exp: (value, answers, index) =>
+    Math.exp(SUMS.shifted_scores?.(value, answers, index) ?? 0),
+  shifted_exp_sum: (value, answers, [h = 0, t = 0]) =>
+    total(t + 1, (s) => SUMS.shifted_exp?.(value, answers, [h, t, s]) ?? 0),
+  shifted_weights: (value, answers, [h = 0, t = 0, s = 0]) =>
+    (SUMS.shifted_exp?.(value, answers, [h, t, s]) ?? 0) /
+    (SUMS.shifted_exp_sum?.(value, answers, [h, t]) ?? 1),
+  /** [receiver]: how far the joined row, or the output, is from its value in the given sentence. */
+  concat_moved: (value, answers, [t = 0]) => moved("concat", value, answers, t),
+  output_moved: (value, answers, [t = 0]) => moved("output", value, answers, t),
   /** [receiver][feature]: the output with its first half put to zero, which removes no head. */
   output_cut: (value, { features }, [t = 0, i = 0]) =>
     i < features.length / 2 ? 0 : value("output", t, i),
 };
+
+function givenValue(sheet: Sheet, place: string): number {
+  const found = givenNumber(sheet, place);
+  if (isError(found)) throw new Error(found.error);
+  return found.value;
+}
+
+/** The largest score that a receiver of a causal sentence has. */
+function largestScore(value: Value, _: Answers, head: number, receiver: number): number {
+  return Math.max(
+    ...Array.from({ length: receiver + 1 }, (_, s) => value("scores", head, receiver, s)),
+  );
+}
+
+/** The largest change of one row of `field` against the sentence without its variant. */
+function moved(field: string, value: Value, own: Answers, receiver: number): number {
+  const before = answers(own.worksheet, own.label.replace(/\?.*$/, ""));
+  const changes = before
+    .row(field, receiver)
+    .map(({ value: was }, i) => Math.abs(value(field, receiver, i) - (was ?? 0)));
+  return Math.max(...changes);
+}
+
+function editedSheet(sheet: Sheet, edits: Readonly<Record<string, string>>): Sheet {
+  return Object.entries(edits).reduce((given, [place, text]) => {
+    const next = editSheet(given, place, text);
+    if (isError(next)) throw new Error(next.error);
+    return next;
+  }, sheet);
+}
 
 export function answers(worksheet: string, sequence: string, variant = ""): Answers {
   const label = variant === "" ? sequence : `${sequence}?${variant}`;
@@ -139,7 +195,8 @@ export function answers(worksheet: string, sequence: string, variant = ""): Answ
   if (!sheet?.sequences.some(({ name }) => name === sequence) || !options) {
     throw new Error(`${worksheet}:${label} is not a sentence of a worksheet`);
   }
-  const made = new Answers(worksheet, label, solve(sheet, sequence, options));
+  const given = editedSheet(sheet, options.edits ?? {});
+  const made = new Answers(worksheet, label, solve(given, sequence, options));
   solved.set(`${worksheet}:${label}`, made);
   return made;
 }
@@ -155,7 +212,13 @@ export function numberInText(name: string): Quantity | null {
 
 /** Any number of the story by its name; throws where there is none. */
 export function numberNamed(name: string): Quantity {
-  return computedNumber(name) ?? shapeNumber(name) ?? solvedNumber(name) ?? givenNamed(name);
+  return (
+    computedNumber(name) ??
+    trainingNumber(name, bank("river")) ??
+    shapeNumber(name) ??
+    solvedNumber(name) ??
+    givenNamed(name)
+  );
 }
 
 function shapeNumber(name: string): Quantity | null {

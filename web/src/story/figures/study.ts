@@ -5,6 +5,7 @@ import type { Quantity } from "../../engine/types";
 interface Run {
   model: string;
   seed: number;
+  parameters: number;
   test_loss: number | null;
 }
 
@@ -107,6 +108,20 @@ export function differences(): Difference[] {
   });
 }
 
+/** Parameters, loss, perplexity and seconds of each model, in the order of the plan. */
+export function results(): { model: string; cells: (Quantity | null)[] }[] {
+  return losses().map(({ model }) => ({
+    model,
+    cells: [
+      studyNumber(`study:parameters.${model}`),
+      ...["test_loss", "test_perplexity", "seconds"].map((metric) =>
+        studyNumber(`study:aggregate.${model}.${metric}.mean`),
+      ),
+    ],
+  }));
+}
+
+const PARAMETERS = /^study:parameters\.([a-z0-9-]+)$/;
 const PAIRED = /^study:paired\.([a-z0-9-]+)\.([a-z0-9-]+)\.(?:mean|t_interval\[([01])\])$/;
 const AGGREGATE = /^study:aggregate\.([a-z0-9-]+)\.([a-z_]+)\.(mean|sd)$/;
 
@@ -115,11 +130,20 @@ const AGGREGATE = /^study:aggregate\.([a-z0-9-]+)\.([a-z_]+)\.(mean|sd)$/;
  * that pair has in the results. null where it was not measured.
  */
 export function studyNumber(name: string): Quantity | null {
+  const counted = PARAMETERS.exec(name)?.[1];
+  if (counted !== undefined) return parametersOf(counted);
   const found = PAIRED.exec(name);
   if (found) return pairNumber(found[1] ?? "", found[2] ?? "", found[3]);
   const [, model = "", metric = "", statistic] = AGGREGATE.exec(name) ?? [];
   const value = study?.aggregate[model]?.[metric]?.[statistic as "mean" | "sd"] ?? null;
   return value === null ? null : measured(`aggregate.${model}.${metric}.${statistic}`, value);
+}
+
+/** The number of parameters of a model: all its runs have the same. */
+function parametersOf(model: string): Quantity | null {
+  const index = study?.runs.findIndex((run) => run.model === model) ?? -1;
+  const count = study?.runs[index]?.parameters;
+  return count === undefined ? null : measured(`runs[${index}].parameters`, count);
 }
 
 function pairNumber(a: string, b: string, end: string | undefined): Quantity | null {
@@ -133,5 +157,5 @@ function pairNumber(a: string, b: string, end: string | undefined): Quantity | n
 
 /** Whether a name is of the kind that only a study can fill. */
 export function isStudyName(name: string): boolean {
-  return PAIRED.test(name) || AGGREGATE.test(name);
+  return PAIRED.test(name) || AGGREGATE.test(name) || PARAMETERS.test(name);
 }

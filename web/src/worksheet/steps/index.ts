@@ -104,7 +104,7 @@ const STEPS: readonly Step[] = [
     id: "output",
     title: "Output projection",
     formula: "output = concat W_O + b_O",
-    says: "One matrix maps the concatenated row to the features of the output.",
+    says: "One matrix maps the concatenated row to the output: as many numbers as an input row has.",
     view: Output,
   },
   {
