@@ -152,9 +152,7 @@ def every_step() -> list[str]:
 class Visit:
     """One tab; on leaving, it must have had no error and no request to another origin."""
 
-    def __init__(
-        self, browser: Browser, address: str, *, offline: bool = False
-    ) -> None:
+    def __init__(self, browser: Browser, address: str, *, offline: bool = False) -> None:
         self.address = address
         self.origin = address.rsplit("/", 1)[0] + "/"
         self.errors: list[str] = []
