@@ -11,7 +11,7 @@ from manyheads.verify.report import VerifyReport
 from manyheads.verify.subject import Subject
 
 SOURCE = """
-import os, sys, threading, time
+import contextlib, json, os, signal, sys, threading, time
 import torch
 from torch import nn
 import torch.nn.functional as F
@@ -102,6 +102,42 @@ class Busy(Sound):
             if os.fork() == 0:
                 time.sleep(300)
         return super().forward(x) + len(sys.stdin.read())
+
+
+class Forges(Faulty):
+    # writes a complete report, under another name, to every descriptor that there may be
+    def forward(self, x):
+        report = {"id": "other", "target": "other.py:Sound", "verdict": "sound", "inferred": {},
+                  "findings": [], "checks": [], "seconds": 0.0}
+        line = json.dumps({"report": report, "refused": None}).encode() + b"\\n"
+        for fd in range(3, 1024):
+            with contextlib.suppress(OSError):
+                os.write(fd, line)
+        return super().forward(x)
+
+
+class KillsItsParent(Sound):
+    def forward(self, x):
+        os.kill(os.getppid(), 15)
+        time.sleep(300)
+
+
+class Waits(Sound):
+    def forward(self, x):
+        time.sleep(300)
+
+
+class IgnoresSignals(Sound):
+    def forward(self, x):
+        for number in (1, 2, 3, 15):
+            signal.signal(number, signal.SIG_IGN)
+        if os.fork() == 0:
+            os.setsid()
+            open("child", "w").write(f"{os.getpid()}\\n")
+        elif not os.path.exists("worker"):
+            open("worker", "w").write(f"{os.getpid()}\\n")
+        while True:
+            pass
 
 
 def number():

@@ -66,21 +66,22 @@ def test_without_fork_subjects_run_in_this_process(
 def test_processes_are_ended_when_a_caller_gives_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopped = []
-    stop = isolation.IsolatedRun.stop
+    running: dict[str | None, isolation.IsolatedRun] = {}
 
-    def noted(run: isolation.IsolatedRun) -> None:
-        stopped.append(run.subject.id)
-        stop(run)
+    class Noted(isolation.IsolatedRun):
+        def __init__(self, subject: Subject, limits: Limits) -> None:
+            super().__init__(subject, limits)
+            running[subject.id] = self
 
-    monkeypatch.setattr(isolation.IsolatedRun, "stop", noted)
+    monkeypatch.setattr(isolation, "IsolatedRun", Noted)
 
     def give_up(index: int, examined: Examined) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         verify_subjects(subjects(tmp_path, ["Hangs", "Leaves"])[:2], jobs=2, on_done=give_up)
-    assert sorted(stopped) == ["hangs", "leaves"]
+    assert sorted(map(str, running)) == ["hangs", "leaves"]
+    assert [run.call.pipes for run in running.values()] == [[], []]
 
 
 def test_at_most_two_at_a_time_by_default() -> None:

@@ -1,15 +1,20 @@
 """A subject in a process of its own: there is a verdict whatever it does, and nothing is left."""
 
-import os
-import time
+import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from manyheads.verify.isolation import IsolatedRun, Limits, can_isolate, load_once, verify_subjects
+from manyheads.verify import isolation
+from manyheads.verify.isolation import Limits, can_isolate, verify_subjects
 from manyheads.verify.report import VerifyReport
 from manyheads.verify.subject_files import subject_from_dict
 from tests.verify.strangers import declaration, judge_by_one_call, write_strangers
+from tests.verify.test_contained import assert_ended, pid_from
 
 pytestmark = pytest.mark.skipif(not can_isolate(), reason="this system has no fork")
 
@@ -18,15 +23,6 @@ def judged(name: str, folder: Path, seconds: float = 120.0, **limits: int) -> Ve
     write_strangers(folder)
     subject = subject_from_dict(declaration(name), folder)
     return verify_subjects([subject], limits=Limits(seconds=seconds, **limits))[0]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = Path(f"/proc/{pid}/stat")
-    return not (status.exists() and ") Z " in status.read_text())
 
 
 @pytest.mark.parametrize(
@@ -38,6 +34,7 @@ def is_alive(pid: int) -> bool:
         ("Raises", "RuntimeError: no luck"),
         ("CannotBeBuilt", "OSError: no weights"),
         ("Allocates", "allocate"),
+        ("KillsItsParent", r"its code ended its parent process \(SIGTERM\)"),
         ("number", "."),
     ],
 )
@@ -53,13 +50,14 @@ def test_a_subject_that_goes_wrong_is_undetermined_with_the_reason(
         raise AssertionError(first.says)
 
 
-def test_an_endless_loop_is_stopped_at_the_time_limit(tmp_path: Path) -> None:
-    begun = time.monotonic()
-    report = judged("Hangs", tmp_path, seconds=0.6)
-    assert time.monotonic() - begun < 20
+@pytest.mark.parametrize(
+    ("name", "reason"), [("Hangs", "processor time"), ("Waits", "it only waits")]
+)
+def test_a_subject_is_stopped_at_the_time_limit(name: str, reason: str, tmp_path: Path) -> None:
+    report = judged(name, tmp_path, seconds=0.6)
     assert report.verdict == "undetermined"
     assert "time limit of 0.6 s" in report.findings[0].says
-    assert report.seconds == pytest.approx(0.6, abs=0.5)
+    assert reason in report.findings[0].says
 
 
 def test_the_place_of_a_crash_is_in_the_evidence(tmp_path: Path) -> None:
@@ -82,37 +80,47 @@ def test_a_fault_travels_through_the_pipe_with_its_evidence(tmp_path: Path) -> N
     assert report.checks
 
 
-def test_children_of_a_subject_end_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    report = judged("LeavesAChild", tmp_path, seconds=20.0)
-    assert "exit status 4" in report.findings[0].says
-    pid = int((tmp_path / "child").read_text())
-    deadline = time.monotonic() + 5
-    while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not is_alive(pid)
+def test_a_report_written_to_every_descriptor_is_not_accepted(tmp_path: Path) -> None:
+    report = judged("Forges", tmp_path)
+    assert (report.id, report.target) == ("forges", "strangers_attention.py:Forges")
+    assert report.verdict == "faulty"
+    assert report.findings[0].fault == "split-by-view"
+
+
+def test_a_report_is_about_the_subject_that_was_asked_for_and_has_the_right_types(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = {"id": "other", "target": "other.py:A", "inferred": {}, "findings": [], "checks": []}
+    answer: dict[str, Any] = {"refused": None}
+    answer["report"] = {**report, "verdict": "sound", "seconds": 0.0}
+    monkeypatch.setattr(isolation, "_answer", lambda subject: json.dumps(answer).encode())
+    assert judged("Sound", tmp_path).id == "sound"
+    assert judged("Sound", tmp_path).target == "strangers_attention.py:Sound"
+    answer["report"]["verdict"] = "excellent"
+    refused = judged("Sound", tmp_path)
+    assert refused.verdict == "undetermined"
+    assert "its report cannot be read" in refused.findings[0].says
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a subreaper and /proc")
+def test_the_command_leaves_nothing_when_it_is_terminated(tmp_path: Path) -> None:
+    write_strangers(tmp_path)
+    (tmp_path / "subject.json").write_text(json.dumps(declaration("IgnoresSignals")))
+    command = subprocess.Popen(
+        [sys.executable, "-m", "manyheads.cli.main", "check", "--subject", "subject.json"],
+        cwd=tmp_path,
+    )
+    processes = [pid_from(tmp_path / name) for name in ("worker", "child")]
+    command.terminate()
+    assert command.wait(timeout=20) == -signal.SIGTERM
+    for pid in processes:
+        assert_ended(pid)
 
 
 def test_a_small_memory_limit_is_met(tmp_path: Path) -> None:
     report = judged("AllocatesSome", tmp_path, memory=64 << 20)
     assert report.verdict == "undetermined"
     assert judged("AllocatesSome", tmp_path, memory=8 << 30).verdict == "sound"
-
-
-def test_a_run_that_is_stopped_leaves_no_process_and_no_pipe(tmp_path: Path) -> None:
-    write_strangers(tmp_path)
-    load_once()
-    run = IsolatedRun(subject_from_dict(declaration("Hangs"), tmp_path), Limits())
-    pipes = run.pipes
-    assert run.step() is None
-    run.stop()
-    run.stop()
-    assert run.pipes == []
-    for fd in pipes:
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            os.fstat(fd)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(run._pid, os.WNOHANG)
 
 
 def test_nothing_is_written_beside_the_subject(

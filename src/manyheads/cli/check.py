@@ -134,7 +134,7 @@ def _declarations(command: Callable[..., None]) -> Callable[..., None]:
     default=60.0,
     show_default=True,
     metavar="S",
-    help="Time limit for each subject, in seconds.",
+    help="Processor time for each subject, in seconds.",
 )
 @click.option(
     "--jobs",

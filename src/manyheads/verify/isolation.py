@@ -1,8 +1,7 @@
 """Runs each subject in its own process, with limits, so that every subject gets a report.
 
 The process is forked, so that torch is loaded once; the child then uses one thread, as the parent's
-worker threads are missing there. Its result comes back through a pipe as one line of JSON; what it
-prints goes to another pipe, of which beginning and end are kept.
+worker threads are missing there. `contained` says how a process is confined and ended.
 """
 
 import contextlib
@@ -16,14 +15,20 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from multiprocessing.connection import wait
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from manyheads.core.errors import ManyHeadsError, SubjectError
+from manyheads.verify.contained import LARGEST_ANSWER, ContainedCall, Outcome
+from manyheads.verify.contained import Limits as Limits
 from manyheads.verify.findings import short
-from manyheads.verify.report import VerifyReport, plain, report_from_dict, undetermined
+from manyheads.verify.report import VerifyReport, plain, undetermined
 from manyheads.verify.subject import NoSubjectError, Subject
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _SEED = 0
 
@@ -87,22 +92,6 @@ def _loaded_and_judged(subject: Subject) -> VerifyReport:
     return judged(load_target(subject.target, subject.folder), subject)
 
 
-_MAX_ANSWER = 1 << 25
-_KEPT_OUTPUT = 1000
-_CUT = b"\n...\n"
-_GRACE = 5.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """The limits of one subject."""
-
-    seconds: float = 60.0
-    """Wall time, in seconds."""
-    memory: int = 4 << 30
-    """Address space in bytes, beyond what the process has when it begins."""
-
-
 def can_isolate() -> bool:
     """Whether this system can fork; where it can't, subjects run in this process without limits."""
     return hasattr(os, "fork")
@@ -126,113 +115,102 @@ class IsolatedRun:
     """
 
     def __init__(self, subject: Subject, limits: Limits) -> None:
-        self.subject, self.limits = subject, limits
-        self.begun = time.monotonic()
-        self._answer, self._output = b"", b""
-        self._status: int | None = None
-        self._answer_fd, answer_end = os.pipe()
-        self._output_fd, output_end = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that other threads exist: the child uses none of them
-            self._pid = os.fork()
-        if self._pid == 0:
-            _work(subject, limits, answer_end, output_end)
-        os.close(answer_end)
-        os.close(output_end)
-        for fd in self.pipes:
-            os.set_blocking(fd, False)
-
-    @property
-    def pipes(self) -> list[int]:
-        """What to wait for: file descriptors that become readable when there is something to do."""
-        return [fd for fd in (self._answer_fd, self._output_fd) if fd >= 0]
-
-    @property
-    def remaining(self) -> float:
-        """Seconds until the time limit."""
-        return self.limits.seconds - (time.monotonic() - self.begun)
+        self.subject = subject
+        self.call = ContainedCall(lambda: _answer(subject), limits)
 
     def step(self) -> Examined | None:
         """Take what has come, without waiting; the verdict once there is one."""
-        has_ended = self._has_ended()  # asked before reading, so that nothing written is missed
-        self._answer_fd, answer = _drain(self._answer_fd)
-        self._output_fd, output = _drain(self._output_fd)
-        self._answer += answer
-        self._output = _shortened(self._output + output)
-        is_complete = self._answer.endswith(b"\n") or len(self._answer) > _MAX_ANSWER
-        if not (is_complete or has_ended or self.remaining <= 0):
-            return None
-        was_late = not (is_complete or has_ended)
-        self.stop()
-        return self._verdict(was_late)
+        outcome = self.call.step()
+        return None if outcome is None else self._examined(outcome)
 
     def stop(self) -> None:
         """End the process and all that it started; harmless where it has ended."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._pid, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if self._status is None:
-                os.kill(self._pid, signal.SIGKILL)
-        if self._status is None:
-            with contextlib.suppress(ChildProcessError):
-                self._status = os.waitpid(self._pid, 0)[1]
-        for fd in self.pipes:
-            os.close(fd)
-        self._answer_fd = self._output_fd = -1
+        self.call.stop()
 
-    def _has_ended(self) -> bool:
-        if self._status is None:
+    def _examined(self, outcome: Outcome) -> Examined:
+        fix = ""
+        if outcome.answer is None:
+            reason, fix = _what_happened(outcome, self.call.limits)
+        else:
             try:
-                pid, status = os.waitpid(self._pid, os.WNOHANG)
-            except ChildProcessError:  # somebody else has waited for it
-                pid, status = self._pid, 0
-            self._status = status if pid else None
-        return self._status is not None
+                return _with_output(self._read(outcome.answer), outcome.output)
+            except ValueError as error:
+                reason = f"its report cannot be read: {short(error)}"
+        seconds = time.monotonic() - self.call.begun
+        report = undetermined(self.subject, reason, fix=fix, seconds=seconds)
+        return _with_output(Examined(report=report), outcome.output)
 
-    def _verdict(self, was_late: bool) -> Examined:
-        seconds = time.monotonic() - self.begun
-        if self._answer.endswith(b"\n") and len(self._answer) <= _MAX_ANSWER:
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                return _with_output(_read(self._answer), self._output)
-        reason, fix = self._what_happened(was_late)
-        examined = Examined(report=undetermined(self.subject, reason, fix=fix, seconds=seconds))
-        return _with_output(examined, self._output)
-
-    def _what_happened(self, was_late: bool) -> tuple[str, str]:
-        """One sentence on why there is no answer, and what to do."""
-        if was_late:
-            return (
-                f"no answer within the time limit of {self.limits.seconds:g} s: it was stopped",
-                "find an endless loop or a wait, declare smaller sizes, or raise --time-limit",
-            )
-        if len(self._answer) > _MAX_ANSWER:
-            return f"the report exceeds {_MAX_ANSWER} bytes", ""
-        status = self._status or 0
-        if not os.WIFSIGNALED(status):
-            return (
-                f"its code ended the process with exit status {os.waitstatus_to_exitcode(status)}",
-                "remove os._exit and similar calls from the code",
-            )
-        number = os.WTERMSIG(status)
-        name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
-        if number == signal.SIGKILL:
-            return (
-                f"its process was killed ({name}), most likely because it used too much memory",
-                "declare smaller sizes",
-            )
-        return f"its process crashed ({name})", "run the module alone to find the crash"
+    def _read(self, answer: bytes) -> Examined:
+        """The answer, checked against the types of a report; it is always about this subject."""
+        examined = _reader().validate_json(answer)
+        report = replace(examined.report, id=self.subject.id, target=self.subject.target)
+        return replace(examined, report=report)
 
 
-def _shortened(output: bytes) -> bytes:
-    """The beginning and the end of what was printed."""
-    if len(output) <= 2 * _KEPT_OUTPUT + len(_CUT):
-        return output
-    return output[:_KEPT_OUTPUT] + _CUT + output[-_KEPT_OUTPUT:]
+@cache
+def _reader() -> "TypeAdapter[Examined]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Examined)
 
 
-def _read(answer: bytes) -> Examined:
-    document = json.loads(answer)
-    return Examined(report=report_from_dict(document["report"]), refused=document["refused"])
+_RAISE = "find an endless loop, declare smaller sizes, or raise --time-limit"
+
+
+def _what_happened(outcome: Outcome, limits: Limits) -> tuple[str, str]:
+    """One sentence on why there is no answer, and what to do."""
+    late = f"no answer within the time limit of {limits.seconds:g} s"
+    if outcome.how == "wall":
+        return f"{late}: it was stopped after {limits.wall_seconds:g} s of wall time", _RAISE
+    if outcome.how == "waited":
+        return (
+            f"{late}: it was stopped because it only waits",
+            "find what it waits for (a lock, a process, the network), or raise --time-limit",
+        )
+    if _used_its_time(outcome, limits):
+        return f"{late} of processor time: it was stopped", _RAISE
+    if outcome.how == "processes":
+        return (
+            f"its code started more than {limits.processes} processes: they were stopped",
+            "remove the code that starts processes",
+        )
+    if outcome.how == "guard":
+        return "the process that supervises it was killed", "remove the code that kills processes"
+    if outcome.how == "parent":
+        return (
+            f"its code ended its parent process ({_signal_name(outcome.status)})",
+            "remove the code that sends signals to os.getppid() or to its process group",
+        )
+    return _how_it_ended(outcome.status)
+
+
+def _used_its_time(outcome: Outcome, limits: Limits) -> bool:
+    if outcome.how != "ended" or not os.WIFSIGNALED(outcome.status):
+        return False
+    name = _signal_name(outcome.status)
+    # a process that ignores SIGXCPU is killed one second later
+    return name == "SIGXCPU" or (name == "SIGKILL" and outcome.seconds >= limits.whole_seconds)
+
+
+def _how_it_ended(status: int) -> tuple[str, str]:
+    """As `_what_happened`, for a process that ended by itself without an answer."""
+    if not os.WIFSIGNALED(status):
+        return (
+            f"its code ended the process with exit status {os.waitstatus_to_exitcode(status)}",
+            "remove os._exit and similar calls from the code",
+        )
+    name = _signal_name(status)
+    if name == "SIGKILL":
+        return (
+            f"its process was killed ({name}), most likely because it used too much memory",
+            "declare smaller sizes",
+        )
+    return f"its process crashed ({name})", "run the module alone to find the crash"
+
+
+def _signal_name(status: int) -> str:
+    number = os.WTERMSIG(status)
+    return signal.Signals(number).name if number in set(signal.Signals) else str(number)
 
 
 def _with_output(examined: Examined, output: bytes) -> Examined:
@@ -247,86 +225,38 @@ def _with_output(examined: Examined, output: bytes) -> Examined:
     return replace(examined, report=replace(report, findings=findings))
 
 
-def _drain(fd: int) -> tuple[int, bytes]:
-    """Everything that can be read now; the descriptor becomes -1 at the end of the pipe."""
-    parts: list[bytes] = []
-    while fd >= 0 and len(parts) < 64:
-        try:
-            part = os.read(fd, 1 << 16)
-        except BlockingIOError:
-            break
-        if not part:
-            os.close(fd)
-            fd = -1
-        parts.append(part)
-    return fd, b"".join(parts)
-
-
-def _work(subject: Subject, limits: Limits, answer_fd: int, output_fd: int) -> NoReturn:
-    """The child: examine, answer, and end without returning to the caller's code."""
-    status = 1
-    try:
-        _confine(limits, output_fd)
-        with (
-            open(1, "w", errors="backslashreplace", closefd=False) as out,
-            open(2, "w", errors="backslashreplace", closefd=False, buffering=1) as err,
-            open(0, closefd=False) as sys.stdin,
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-        ):
-            faulthandler.enable(file=err, all_threads=False)
-            _send(answer_fd, _examined(subject))
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def _examined(subject: Subject) -> Examined:
-    try:
-        return examine(subject)
-    except BaseException as error:
-        return Examined(report=undetermined(subject, f"verifying it raises {short(error)}"))
-
-
-def _send(fd: int, examined: Examined) -> None:
-    document = {"report": plain(examined.report.to_dict()), "refused": examined.refused}
-    line = json.dumps(document, allow_nan=False).encode() + b"\n"
-    while line:
-        line = line[os.write(fd, line) :]
-
-
-def _confine(limits: Limits, output_fd: int) -> None:
-    """A process group, an alarm, a memory limit, no input, and its own place for output."""
+def _answer(subject: Subject) -> bytes:
+    """In the subject's process: examine it, and return the answer as JSON."""
     import torch
 
-    os.setpgid(0, 0)
-    for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, limits.seconds + _GRACE)  # should the parent be gone
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (output_fd, 1), (output_fd, 2)):
-        os.dup2(source, target)
-    _limit_memory(limits.memory)
     sys.dont_write_bytecode = True
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    with (
+        open(1, "w", errors="backslashreplace", closefd=False) as out,
+        open(2, "w", errors="backslashreplace", closefd=False, buffering=1) as err,
+        open(0, closefd=False) as sys.stdin,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        faulthandler.enable(file=err, all_threads=False)
+        try:
+            examined = examine(subject)
+        except BaseException as error:
+            examined = _failed(subject, f"verifying it raises {short(error)}")
+        answer = _packed(examined)
+    if len(answer) > LARGEST_ANSWER:
+        return _packed(_failed(subject, f"the report exceeds {LARGEST_ANSWER} bytes"))
+    return answer
 
 
-def _limit_memory(beyond: int) -> None:
-    """Let the address space grow by so many bytes; no core files. Only where the system can."""
-    try:
-        import resource
-
-        with open("/proc/self/statm", encoding="ascii") as file:
-            used = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (used + beyond, used + beyond))
-    except (ImportError, OSError, ValueError):
-        return
+def _failed(subject: Subject, reason: str) -> Examined:
+    return Examined(report=undetermined(subject, reason))
 
 
-_TICK = 0.25
-"""Seconds after which a process that ended without closing its pipes is noticed."""
+def _packed(examined: Examined) -> bytes:
+    return json.dumps(plain(asdict(examined)), allow_nan=False).encode()
+
 
 OnDone = Callable[[int, Examined], None]
 
@@ -414,5 +344,5 @@ def _finished(
 
 def _wait(runs: Sequence[IsolatedRun]) -> None:
     """Until one of them has something to say, may have ended, or runs out of time."""
-    pipes = [fd for run in runs for fd in run.pipes]
-    wait(pipes, timeout=max(0.0, min([_TICK, *(run.remaining for run in runs)])))
+    pipes = [fd for run in runs for fd in run.call.pipes]
+    wait(pipes, timeout=max(0.0, min(run.call.remaining for run in runs)))
