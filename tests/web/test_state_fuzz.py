@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from tests.web.browsing import VIEWS, Visit
 
 PIECES = [
@@ -49,9 +51,10 @@ def check_alive(visit: Visit, fragment: str) -> None:
     assert visit.errors == [], (fragment, visit.errors)
 
 
-def test_no_fragment_breaks_the_page_that_is_open(visit: Visit) -> None:
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.slow)])
+def test_no_fragment_breaks_the_page_that_is_open(visit: Visit, count: int) -> None:
     visit.open()
-    for fragment in [*FIXED, *random_fragments(40)]:
+    for fragment in [*FIXED, *random_fragments(count)]:
         visit.page.evaluate("(fragment) => { location.hash = fragment; }", fragment)
         visit.page.wait_for_timeout(10)
         check_alive(visit, fragment)

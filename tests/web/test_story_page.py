@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from manyheads.worksheets.arithmetic import float_of
-from tests.web.browsing import GO, Visit, opened
+from tests.web.browsing import GO, Shown, Visit, opened
 from tests.web.reckoning import (
     SOLVED,
     answers,
@@ -126,6 +126,16 @@ OVERFLOW = """() => {
   }
   return found;
 }"""
+OVERFLOWS = f"""async (stops) => {{
+  const go = {GO};
+  const overflow = {OVERFLOW};
+  const found = [];
+  for (const stop of stops) {{
+    await go(stop);
+    found.push(overflow());
+  }}
+  return found;
+}}"""
 BUILDS = f"""async (ids) => {{
   const go = {GO};
   const counts = [];
@@ -265,19 +275,25 @@ def check_story_text(quantity: str, value: str, text: str) -> None:
     check_exact(quantity, value, bare)
 
 
-def test_every_number_in_every_build_is_worked_out_again(visit: Visit, stops: list[str]) -> None:
-    visit.open("#story")
-    seen = visit.shown(stops)
-    assert len({number.quantity for number in seen}) > 300
-    for quantity, value, text, _ in seen:
+@pytest.fixture(scope="module")
+def on_stage(tab: Visit, stops: list[str]) -> set[Shown]:
+    """Every number of every build."""
+    tab.renew()
+    seen = tab.open("#story").shown(stops)
+    tab.check()
+    return seen
+
+
+def test_every_number_in_every_build_is_worked_out_again(on_stage: set[Shown]) -> None:
+    assert len({number.quantity for number in on_stage}) > 300
+    for quantity, value, text, _ in on_stage:
         check_close(quantity, value, reckoned(quantity))
         if text:  # a point of a drawing has no text; the table behind it has
             check_story_text(quantity, value, text)
 
 
-def test_the_article_shows_the_same_numbers(visit: Visit, stops: list[str]) -> None:
+def test_the_article_shows_the_same_numbers(on_stage: set[Shown], visit: Visit) -> None:
     visit.open("#story")
-    on_stage = {number.quantity for number in visit.shown(stops)}
     article = visit.shown(["#story/start/0/read"])
     for quantity, value, text, _ in article:
         check_close(quantity, value, reckoned(quantity))
@@ -286,17 +302,14 @@ def test_the_article_shows_the_same_numbers(visit: Visit, stops: list[str]) -> N
     beyond = visit.page.eval_on_selector_all(
         ".companion [data-quantity]", "found => found.map((node) => node.dataset.quantity)"
     )
-    assert {number.quantity for number in article} - set(beyond) <= on_stage
+    names = {number.quantity for number in on_stage}
+    assert {number.quantity for number in article} - set(beyond) <= names
 
 
 def test_every_frame_fits_its_stage_in_every_build(visit: Visit, stops: list[str]) -> None:
     visit.open("#story")
-    wrong = {}
-    for stop in stops:
-        visit.go(stop)
-        if found := visit.page.evaluate(OVERFLOW):
-            wrong[stop] = found
-    assert wrong == {}
+    found = visit.page.evaluate(OVERFLOWS, stops)
+    assert [(stop, wrong) for stop, wrong in zip(stops, found, strict=True) if wrong] == []
 
 
 def test_a_frame_that_does_not_fit_is_found(visit: Visit) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from manyheads.web.site import read_bundle
 from manyheads.worksheets.library import worksheet_names
-from tests.web.browsing import SIZES, Visit
+from tests.web.browsing import Visit
 from tests.web.serving import ask, serving
 from tools.page.paper import write_papers
 
@@ -76,25 +76,6 @@ def test_the_list_of_sections_leads_to_each(teach: Visit) -> None:
         focused = "document.activeElement.textContent"
         assert teach.page.evaluate(focused) == link.text_content()
         assert teach.page.evaluate("location.hash") == "#teach"
-
-
-@pytest.mark.parametrize(
-    ("size", "scheme"),
-    [
-        ("desktop", "dark"),
-        ("phone", "light"),
-        pytest.param("desktop", "light", marks=pytest.mark.slow),
-        pytest.param("phone", "dark", marks=pytest.mark.slow),
-    ],
-)
-def test_it_is_accessible_and_fits(visit: Visit, axe: str, size: str, scheme: str) -> None:
-    visit.look(size, scheme).open("#teach")
-    visit.page.evaluate(axe)
-    found = visit.page.evaluate(
-        "axe.run(document, { resultTypes: ['violations'], preload: false })"
-    )
-    assert [(v["id"], v["nodes"][0]["html"]) for v in found["violations"]] == []
-    assert visit.page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
 
 
 def test_its_text_is_that_of_the_documentation(teach: Visit, root: Path) -> None:

@@ -26,49 +26,48 @@ EDITS = {
 
 
 def check_walk(visit: Visit, name: str, places: list[str]) -> None:
-    visit.open()
     seen = visit.shown(places)
     check_shown(seen)
     fields = {found[4] for found in (SOLVED.fullmatch(number.quantity) for number in seen) if found}
     assert answers(name, opened(name).sequence_names[0]).keys() <= fields
 
 
-@pytest.mark.parametrize("name", worksheet_names())
-def test_every_number_in_every_step_is_the_engines_number(visit: Visit, name: str) -> None:
-    places = [*one_place_a_step(name), *one_place_a_step(name, 0, head=1, receiver=2)]
-    check_walk(visit, name, places)
+def test_every_number_in_every_step_is_the_engines_number(visit: Visit) -> None:
+    visit.open()
+    for name in worksheet_names():
+        places = [*one_place_a_step(name), *one_place_a_step(name, 0, head=1, receiver=2)]
+        check_walk(visit, name, places)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", worksheet_names())
 def test_every_number_at_every_receiver_is_the_engines_number(visit: Visit, name: str) -> None:
+    visit.open()
     check_walk(visit, name, list(worksheet_places(name)))
 
 
-@pytest.mark.parametrize(
-    ("name", "mode"),
-    [("two-routes", "symbols"), ("three-heads", "symbols"), (RIVER, "fractions")],
-)
-def test_every_exact_form_says_the_same_as_its_value(visit: Visit, name: str, mode: str) -> None:
+def test_every_exact_form_says_the_same_as_its_value(visit: Visit) -> None:
     visit.open()
-    exact = 0
-    for quantity, value, text, _ in visit.shown(one_place_a_step(name, numbers=mode)):
-        check_close(quantity, value, expected(quantity))
-        check_exact(quantity, value, text)
-        exact += bool(re.search("[/\u221a]|ln", text))
-    assert exact > 10
+    for name, mode in (("two-routes", "symbols"), ("three-heads", "symbols"), (RIVER, "fractions")):
+        exact = 0
+        for quantity, value, text, _ in visit.shown(one_place_a_step(name, numbers=mode)):
+            check_close(quantity, value, expected(quantity))
+            check_exact(quantity, value, text)
+            exact += bool(re.search("[/\u221a]|ln", text))
+        assert exact > 10, name
 
 
-@pytest.mark.parametrize("name", worksheet_names())
-def test_an_edited_worksheet_is_solved_anew_everywhere(visit: Visit, name: str) -> None:
+def test_an_edited_worksheet_is_solved_anew_everywhere(visit: Visit) -> None:
     visit.open()
-    parts = [f"{place}:{text}".replace(" ", "%20") for place, text in EDITS[name].items()]
-    places = [f"{place}&edit={';'.join(parts)}" for place in one_place_a_step(name)]
-    seen = visit.shown(places)
-    check_shown(seen, EDITS[name])
-    values = {number.quantity: float(number.value) for number in seen if not number.is_former}
-    changed = [name for name, value in values.items() if abs(value - expected(name)) > 1e-9]
-    assert len(changed) > 5
+    for name, edits in EDITS.items():
+        parts = [f"{place}:{text}".replace(" ", "%20") for place, text in edits.items()]
+        places = [f"{place}&edit={';'.join(parts)}" for place in one_place_a_step(name)]
+        seen = visit.shown(places)
+        check_shown(seen, edits)
+        values = {number.quantity: float(number.value) for number in seen if not number.is_former}
+        changed = [key for key, value in values.items() if abs(value - expected(key)) > 1e-9]
+        assert len(changed) > 5, name
+    assert EDITS.keys() == set(worksheet_names())
 
 
 @pytest.mark.parametrize(
