@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from manyheads import heads as heads
     from manyheads import layouts as layouts
     from manyheads import learn as learn
+    from manyheads import looking as looking
     from manyheads import models as models
     from manyheads import report as report
     from manyheads import study as study
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from manyheads.core.trace import AttentionTrace
     from manyheads.core.weights import HeadWeights
     from manyheads.layouts.torch_mha import from_torch, to_torch
+    from manyheads.looking.reading import Look, look
     from manyheads.study.plan import plan
     from manyheads.study.run import run_study
     from manyheads.verify.api import check
@@ -42,6 +44,7 @@ _HOMES = {
     "HeadWeights": "core.weights",
     "KVCache": "attention.cache",
     "LinearBias": "core.config",
+    "Look": "looking.reading",
     "ManyHeadsError": "core.errors",
     "MultiHeadAttention": "attention.module",
     "Rotary": "core.config",
@@ -49,6 +52,7 @@ _HOMES = {
     "VerifyReport": "verify.report",
     "check": "verify.api",
     "from_torch": "layouts.torch_mha",
+    "look": "looking.reading",
     "plan": "study.plan",
     "run_study": "study.run",
     "to_torch": "layouts.torch_mha",
@@ -63,6 +67,7 @@ __all__ = [
     "HeadWeights",
     "KVCache",
     "LinearBias",
+    "Look",
     "ManyHeadsError",
     "MultiHeadAttention",
     "Rotary",
@@ -71,6 +76,7 @@ __all__ = [
     "__version__",
     "check",
     "from_torch",
+    "look",
     "plan",
     "run_study",
     "to_torch",

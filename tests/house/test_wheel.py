@@ -37,6 +37,8 @@ ARGUMENTS = {
 EXTRAS = {
     "cards export": "learn",
     "export onnx": "export",
+    "look compare": "look",
+    "look labels": "look",
     "notebooks": "notebooks",
     "study report": "study",
     "study run": "study",

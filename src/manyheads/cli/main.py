@@ -44,6 +44,7 @@ COMMANDS = (
     LazyCommand(
         "check", "manyheads.cli.check", "check", "Check an attention module and name its fault."
     ),
+    LazyCommand("look", "manyheads.cli.look", "look", "Look at the heads of a model."),
     LazyCommand("study", "manyheads.cli.study", "study", "Train and compare models by a plan."),
     LazyCommand(
         "generate", "manyheads.cli.generate", "generate", "Continue a story with a trained model."

@@ -57,5 +57,9 @@ class LearnError(ManyHeadsError, ValueError):
     """A question, exercise or answer that cannot be read, or a learner's file that is damaged."""
 
 
+class LookError(ManyHeadsError, ValueError):
+    """A model that cannot be read, or a question about its heads that it cannot answer."""
+
+
 class MissingExtraError(ManyHeadsError, ImportError):
     """An optional package is not installed; the text names the extra that installs it."""
