@@ -1,15 +1,18 @@
 # %% [markdown]
 # # Step by step: two sentences, from tokens to logits
 #
-# The sentences of the worksheet `river-and-cheque` go through two heads of attention at
-# the same time. Every step is one line of plain PyTorch with the head axis written out,
-# and every result is compared with an engine that shares no code with it: it computes with
+# The sentences of the worksheet `river-and-cheque` (by Nipun Batra,
+# https://github.com/nipunbatra/attention) go through two heads of attention: first one receiver
+# and one head line by line, then all at the same time. Every step of the batch is one line of
+# plain PyTorch with the head axis written out, and every result is compared with an engine
+# that shares no code with it: it computes with
 # fractions, and with 50 digits after an exponential.
 #
 # About 10 seconds; nothing is downloaded.
 
 # %%
 import math
+from urllib.parse import quote
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -77,6 +80,158 @@ x = embedding[ids] + positions
 
 assert ids.shape == (2, 10) and x.shape == (2, 10, 4)
 agree(x, "x")
+
+# %% [markdown]
+# ## One receiver and one head, line by line
+#
+# Before all tokens at once: the last *the* of the first sentence, in head 1, with every product
+# written out. Nothing here is a matrix operation; you can do each line with a pocket calculator.
+
+# %%
+river, tokens, last = solutions[0], sheet.sequences[0].tokens, 9
+rows = x[0]  # (T, D)
+
+
+def product_line(row, column):
+    """A row times a column of a matrix, with its numbers."""
+    terms = [f"{a:.4g} x {b:.4g}" for a, b in zip(row, column, strict=True) if b]
+    return " + ".join(terms) or "0"
+
+
+def projected(row, matrix):
+    """Each number of a row times a matrix, written out."""
+    return [product_line(row, matrix[:, i]) for i in range(matrix.shape[1])]
+
+
+row = rows[last]
+print("row of token 10, the:", [f"{n:.4g}" for n in row])
+for name, matrix in (("query", w_q[0]), ("key", w_k[0]), ("value", w_v[0])):
+    for i, line in enumerate(projected(row, matrix), start=1):
+        print(f"  {name} number {i} = {line} = {row @ matrix[:, i - 1]:.4g}")
+
+# %% [markdown]
+# Now the query meets the key of each token that the receiver may see. The products are added to
+# the dot product; divided by the square root of the head width, it is the score.
+
+
+# %%
+def print_scores(h):
+    """Every source of the last receiver in head h: key, products, dot product, score."""
+    query = row @ w_q[h]
+    print(f"head {h + 1}, query ({query[0]:.4g}, {query[1]:.4g})")
+    scores = []
+    for s, token in enumerate(tokens):
+        key = rows[s] @ w_k[h]
+        products = query * key
+        dot = products.sum()
+        scores.append(dot / math.sqrt(2))
+        print(
+            f"  {s + 1:2} {token:10} key ({key[0]:5.2f}, {key[1]:5.2f})   "
+            f"{products[0]:6.3f} + {products[1]:6.3f} = {dot:6.3f}   / sqrt 2 = {scores[-1]:6.3f}"
+        )
+    scores = torch.stack(scores)
+    torch.testing.assert_close(scores, tensor(river["scores"])[h, last])
+    return scores
+
+
+scores_1 = print_scores(0)
+
+# %% [markdown]
+# The exponential of each score, their sum, and each exponential divided by the sum: the weights.
+# Each weight times the value of its source is what this source contributes; the running sum ends
+# at the message.
+
+
+# %%
+def print_message(h, scores):
+    """Exponential, weight and contribution of every source, and the message of the head."""
+    exponentials = [math.exp(score) for score in scores]
+    total = sum(exponentials)
+    print(f"head {h + 1}, sum of the exponentials {total:.3f}")
+    message = torch.zeros(2).double()
+    for s, token in enumerate(tokens):
+        weight = exponentials[s] / total
+        value = rows[s] @ w_v[h]
+        contribution = weight * value
+        message = message + contribution
+        print(
+            f"  {s + 1:2} {token:10} exp {exponentials[s]:8.3f}   weight {weight:.4f}   "
+            f"x ({value[0]:5.2f}, {value[1]:5.2f}) = "
+            f"({contribution[0]:7.4f}, {contribution[1]:7.4f})"
+        )
+        assert abs(weight - float(river["attn_weights"][h][last][s])) < 1e-12
+    print(f"  message ({message[0]:.4f}, {message[1]:.4f})")
+    torch.testing.assert_close(message, tensor(river["head_outputs"])[h, last])
+    return message
+
+
+message_1 = print_message(0, scores_1)
+
+# %% [markdown]
+# The second head: the same code, other matrices. Only the names in the first column are the same.
+
+# %%
+scores_2 = print_scores(1)
+message_2 = print_message(1, scores_2)
+
+# %% [markdown]
+# The two messages side by side are the joined row. Each number of the output is the joined row
+# times a column of `W_O`; the output is added to the row of the token.
+
+# %%
+joined = torch.cat([message_1, message_2])
+updated_row = []
+for i, feature in enumerate(sheet.features):
+    out = joined @ w_o[:, i]
+    updated_row.append(row[i] + out)
+    print(f"{feature:8} output = {product_line(joined, w_o[:, i])} = {out:.4f}")
+    print(f"{'':8} updated = {row[i]:.4g} + {out:.4f} = {updated_row[-1]:.4f}")
+torch.testing.assert_close(
+    torch.stack(updated_row), tensor(river["updated"])[last], rtol=0, atol=1e-12
+)
+
+# %% [markdown]
+# ### One wide head beside them
+#
+# Put the columns of both heads into one head of width 4. It adds the two dot products *before*
+# its only softmax, and divides by the square root of 4. The weights of the three side by side:
+
+# %%
+wide_scores = torch.stack(
+    [
+        sum((row @ w_q[h]) @ (rows[s] @ w_k[h]) for h in range(2)) / math.sqrt(4)
+        for s in range(10)
+    ]
+)
+three = [scores.softmax(dim=0) for scores in (scores_1, scores_2, wide_scores)]
+print("source        head 1  head 2  one wide head")
+for s, token in enumerate(tokens):
+    print(f"{s + 1:2} {token:10}", *(f"{weights[s]:7.3f}" for weights in three))
+from manyheads.worksheets.interventions import one_wide_head
+
+exact_wide = one_wide_head(sheet).solve("river", exact=True)["attn_weights"]
+torch.testing.assert_close(three[2], tensor(exact_wide)[0, last])
+
+# %% [markdown]
+# ### A bias
+#
+# These heads have none. With a bias on the queries, each query gets the same numbers added, at
+# every position. With a bias on the keys, every score of one receiver grows by the same number,
+# and the softmax does not change.
+
+# %%
+bias = torch.tensor([0.5, -1.0]).double()
+queries, keys = rows @ w_q[0], rows @ w_k[0]
+assert torch.allclose((queries + bias) - queries, bias.expand(10, 2))
+shifted = queries[last] @ (keys + bias).T / math.sqrt(2)
+print("added to each score by the bias of the keys:", (shifted - scores_1)[:3].tolist())
+torch.testing.assert_close(shifted.softmax(dim=0), three[0])
+moved = (queries[last] + bias) @ keys.T / math.sqrt(2)
+assert not torch.allclose(moved.softmax(dim=0), three[0])
+
+# %% [markdown]
+# That is all that multi-head attention does. What follows is the same for all tokens, both
+# heads and both sentences at once.
 
 # %% [markdown]
 # ## Every head reads the full row
@@ -248,6 +403,40 @@ for name in (
 ):
     agree(trace[name].detach(), name)
 trace
+
+# %% [markdown]
+# ## A complete implementation in one file
+#
+# `multihead_from_scratch.py` is the whole layer, about sixty lines, with nothing imported but
+# PyTorch. Read it, load it from its text, and download it with the link.
+
+# %%
+from IPython.display import HTML, Code, display
+
+from manyheads.learn.notebooks import PLAIN_FILE, plain_implementation
+
+text = plain_implementation()
+display(Code(text, language="python"))
+link = f"data:text/x-python,{quote(text)}"
+display(HTML(f'<a download="{PLAIN_FILE}" href="{link}">{PLAIN_FILE}</a>'))
+
+# %% [markdown]
+# It gives the numbers of the worksheet, and `manyheads.check` finds nothing wrong with it.
+
+# %%
+scratch = {"__name__": "multihead_from_scratch"}
+exec(compile(text, PLAIN_FILE, "exec"), scratch)
+plain = scratch["MultiHeadAttention"](4, 2, bias=False).double()
+for name, parts in (("q_proj", w_q), ("k_proj", w_k), ("v_proj", w_v)):
+    getattr(plain, name).weight.data = torch.cat(list(parts), dim=1).T
+plain.out_proj.weight.data = w_o.T
+plain_output, plain_weights = plain(x, is_causal=True)
+agree(plain_output.detach(), "output")
+agree(plain_weights.detach(), "attn_weights")
+
+report = mh.check(plain, embed_dim=4, num_heads=2)
+assert report.verdict == "sound", report
+print(report.verdict)
 
 # %% [markdown]
 # ## PyTorch's own layer with the same weights

@@ -481,7 +481,55 @@ panels[0].legend()
 plt.show()
 
 # %% [markdown]
-# ## 7 What the numbers do not show
+# ## 7 Loss and perplexity
+#
+# The loss of one prediction is -ln p, with p the probability of the right word. A fair choice
+# among k words has p = 1/k and the loss ln k. **Perplexity** is the exponential of the mean loss,
+# so a fair choice among four words has perplexity 4: it counts words, and not nats.
+
+# %%
+for k in (2, 4, 100):
+    fair = torch.full((k,), 1 / k, dtype=torch.float64).log()
+    loss_of_fair = float(torch.nn.functional.nll_loss(fair[None], torch.tensor([0])))
+    assert math.isclose(loss_of_fair, math.log(k))
+    assert math.isclose(math.exp(loss_of_fair), k)
+    print(f"fair choice among {k:3}: loss {loss_of_fair:.3f}, perplexity {k}")
+for run in results.runs:
+    assert math.isclose(run["test_perplexity"], math.exp(run["test_loss"]), rel_tol=1e-9)
+for name, values in tests.items():
+    shown = ", ".join(f"{math.exp(value):.1f}" for value in values)
+    print(f"{name:10} perplexity of each seed {shown}")
+
+# %% [markdown]
+# Take the mean first and the exponential last. The mean of single perplexities is much larger,
+# because it is ruled by the few words that the model did not expect.
+
+# %%
+with torch.no_grad():
+    each = torch.cat([four(part) for part in windows.split(512)]).log_softmax(dim=-1)
+surprises = -each.gather(1, targets[:, None])[:, 0].double()
+right_way, wrong_way = float(surprises.mean().exp()), float(surprises.exp().mean())
+print(f"exponential of the mean {right_way:.1f}; mean of the exponentials {wrong_way:.1f}")
+assert math.isclose(right_way, math.exp(losses["four-heads"]), rel_tol=1e-4)
+assert wrong_way > 10 * right_way
+
+# %% [markdown]
+# ## 8 Train one yourself
+#
+# Off by default, since it takes half a minute: set `TRAIN = True` and run the cell. The plan
+# `smoke` trains small models on generated stories, which need no download, and reads the test
+# stories only at the end.
+
+# %%
+TRAIN = False
+if TRAIN:
+    with tempfile.TemporaryDirectory() as folder:
+        trained = mh.run_study("smoke", out=Path(folder) / "smoke")
+    for name, metrics in trained.aggregate.items():
+        print(f"{name:12} perplexity {math.exp(metrics['test_loss']['mean']):.1f}")
+
+# %% [markdown]
+# ## 9 What the numbers do not show
 #
 # How reliable are so few seeds? Draw three differences around a known mean, many times, and
 # count how often each interval contains it.

@@ -71,7 +71,7 @@ def test_an_unknown_topic_is_named_and_shown_printably() -> None:
 def test_json_has_all_topics() -> None:
     found = [one.to_json() for one in topics()]
     assert [entry["id"] for entry in found] == list(topic_ids())
-    assert set(found[0]["explain"]["points"][0]) == {"says", "follow_up", "look_for"}
+    assert set(found[0]["explain"]["points"][0]) == {*("says", "follow_up", "look_for", "words")}
     assert found[3]["apply"]["prompt"][1]["quantity"] == "two-routes:main.output[0][0]"
 
 

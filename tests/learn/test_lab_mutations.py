@@ -140,7 +140,7 @@ MUTATIONS = {
         (
             "part 5 · the same width, more heads, parameters: printed 257, expected 256 (by hand)",
             "printed 257, expected 256 (torch)",
-            "try heads-4 · more heads at the same length, parameters: printed 257, expected 256",
+            "try heads-4 · heads against length, parameters: printed 257, expected 256",
         ),
     ),
     "scores in double": Mutation(
@@ -150,7 +150,7 @@ MUTATIONS = {
         (
             "part 5 · one score tensor in memory, bytes per entry: printed 8, expected 4",
             "one score tensor in memory, bytes: printed 524,288, expected 262,144 (by hand)",
-            "try heads-4 · more heads at the same length, bytes: ",
+            "try heads-4 · heads against length, bytes: ",
         ),
     ),
     "scores averaged": Mutation(

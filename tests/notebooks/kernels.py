@@ -11,7 +11,7 @@ import pytest
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-LIMIT_SECONDS = 120
+LIMIT_SECONDS = 60
 """Of the processor, so that a busy machine fails nobody."""
 _PATIENCE = 900
 """Seconds of the clock for one cell."""

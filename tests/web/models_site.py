@@ -149,7 +149,7 @@ def _field(
     shipped: Path, name: str, field: str, tail: list[str], ids: Any, heads: Any
 ) -> float | None:
     index = tuple(int(digits) for digits in tail)
-    if field in ("tokens_per_second", "largest_gap"):
+    if field in ("tokens_per_second", "seconds", "milliseconds_per_word", "largest_gap"):
         return None
     if field == "parameters":
         return float(_asked(shipped, name).config.num_parameters)

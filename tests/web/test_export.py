@@ -90,6 +90,7 @@ def test_documents_are_written_whole_and_without_models_or_packages_too(
 ) -> None:
     monkeypatch.setattr(module, "DATA", {"worksheets.json": worksheets_data})
     monkeypatch.setattr(module, "write_exercise_scripts", lambda _: None)
+    monkeypatch.setattr(module, "notebook_files", lambda _: {"format": 1, "notebooks": []})
     monkeypatch.setattr(module, "write_papers", lambda _: {"format": 1, "papers": []})
     stale = tmp_path / "files" / "onnx" / "old.onnx"
     stale.parent.mkdir(parents=True)

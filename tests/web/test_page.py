@@ -101,7 +101,7 @@ def test_bundle_is_one_classic_script_within_its_budget(static_page: Path) -> No
     assert 'type="module"' not in html
     assert "crossorigin" not in html
     assert "<style" not in html
-    on_demand = ("models/", "onnx/", "paper/", "exercises/")
+    on_demand = ("models/", "onnx/", "paper/", "exercises/", "notebooks/")
     first = [name for name in bundle if not name.startswith(on_demand)]
     assert sum(len(gzip.compress(bundle[name])) for name in first) < BUDGET
 
@@ -122,7 +122,7 @@ def test_first_view_is_there_at_once_and_small(browser: Browser, served_address:
     port = int(served_address.rsplit(":", 1)[1].strip("/"))
     paths = ["/", *(entry.removeprefix(served_address[:-1]) for entry in entries)]
     assert not [
-        path for path in paths if path.startswith(("/models", "/onnx", "/paper", "/exercises"))
+        path for path in paths if path.startswith(("/models", "/onnx", "/paper", "/exercises", "/notebooks"))
     ]
     sent = [ask(port, path, headers={"Accept-Encoding": "gzip"}) for path in paths]
     assert {answer.status for answer in sent} == {200}

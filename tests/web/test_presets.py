@@ -37,6 +37,7 @@ def test_quotations_are_the_beginnings_of_the_first_two_stories(
         words = stories[preset["line"] - 1].split()
         assert preset["text"] == " ".join(words[: FIXED["words"]])
         assert preset["goesOn"] == words[FIXED["words"]]
+        assert preset["story"] == stories[preset["line"] - 1]
 
 
 def test_no_quotation_is_longer_than_25_words() -> None:
@@ -47,7 +48,7 @@ def test_sentences_from_outside_are_in_no_story(stories: list[str]) -> None:
     outside = presets("outside")
     assert len(outside) == 3
     for preset in outside:
-        assert (preset["line"], preset["goesOn"]) == (None, None)
+        assert (preset["line"], preset["goesOn"], preset["story"]) == (None, None, None)
         assert not any(preset["text"].lower() in text.lower() for text in stories)
 
 

@@ -177,7 +177,7 @@ def bias_of_value(head: int, i: int) -> float:
     return float_of(bias[i])
 
 
-def shifted(a: dict[str, Any], head: int, receiver: int) -> Any:  # noqa: ANN401 - an array
+def shifted(a: dict[str, Any], head: int, receiver: int) -> Any:
     """The scores that a receiver may see, less the largest of them."""
     scores = a["scores"][head, receiver, : receiver + 1]
     return scores - scores.max()

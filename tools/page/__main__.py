@@ -13,6 +13,7 @@ from tools.page.exercises import exercise_index, write_exercise_scripts
 from tools.page.files import write_json
 from tools.page.learn import learn_data
 from tools.page.models import ONNX_FOLDER, page_index, write_onnx_files
+from tools.page.notebooks import notebook_files
 from tools.page.paper import write_papers
 from tools.page.study import study_data
 from tools.page.worksheets import worksheets_data
@@ -59,6 +60,7 @@ def write_all(out: Path, runtime: Path | None) -> None:
         onnx = write_onnx_files(files, runtime)
     write_json(page_index(onnx=onnx), out / "models.json")
     write_json(write_papers(files), out / "paper.json")
+    write_json(notebook_files(files), out / "notebooks.json")
 
 
 if __name__ == "__main__":

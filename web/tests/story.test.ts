@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { shipped } from "../src/learn/notebooks";
 import { bank, numberInText, numberNamed } from "../src/story/figures/engine";
 import { FIGURES } from "../src/story/figures/index";
 import { readLinks } from "../src/story/figures/links";
@@ -179,6 +180,18 @@ test("no weight that a figure of the worksheet draws is on a later word", () => 
 
 test.each(["4>9 colour", "0>1 colour", "4 2 colour", ""])("an arrow %j is refused", (text) => {
   expect(() => readLinks(text, 7)).toThrow(/FROM>TO WHAT/);
+});
+
+test("every section of a notebook that a frame names is there", () => {
+  const titles = shipped.notebooks.flatMap(({ sections }) => sections.map(({ title }) => title));
+  const texts = frames.flatMap(({ companion }) => companion.map((one) => textsOf(one)));
+  const tries = texts.filter(([first]) => first && plain([first]) === "Try it");
+  expect(tries.length).toBeGreaterThan(8);
+  for (const parts of tries) {
+    for (const part of parts) {
+      if (part.kind === "emphasis") expect(titles).toContain(plain([part]));
+    }
+  }
 });
 
 test("a misspelt name is refused, also of a known kind", () => {

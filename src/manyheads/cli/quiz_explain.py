@@ -130,6 +130,7 @@ def _run(topic: "Topic", folder: Path, as_json: bool) -> None:
 def _ask_half(asker: "Asker", topic: "Topic", half: "Half", attempt: "HalfAttempt") -> None:
     """Ask for one half, then mark it point by point; it is saved even if an error follows."""
     from manyheads.learn.attempts import checked_text
+    from manyheads.learn.sightings import sightings
 
     try:
         asker.say(str(topic.prompt(half)))
@@ -138,9 +139,11 @@ def _ask_half(asker: "Asker", topic: "Topic", half: "Half", attempt: "HalfAttemp
         asker.say()
         if not attempt.text:
             return
-        asker.say("Did you cover these points?")
+        asker.say("Did you cover these points? Rules looked for their words; you decide.")
         for index, point in enumerate(topic.points(half)):
             asker.say(f"{index + 1}. {point.says}", later="   ")
+            for found in sightings(point, attempt.text):
+                asker.say(f"   mentions {found}", later="     ")
             attempt.covered[index] = asker.yes("")
         asker.say(f"Covered: {attempt.covered.count(True)} of {len(attempt.covered)}.")
         asker.say()

@@ -34,6 +34,8 @@ class Point:
     """The question for a learner who left it out."""
     look_for: Sentence
     """The content of a good answer to that question."""
+    words: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What rules look for in a text: a name, and beginnings of words, one of which is enough."""
 
     def to_json(self) -> dict[str, Any]:
         """All fields by the same names."""
@@ -41,6 +43,7 @@ class Point:
             "says": self.says.to_json(),
             "follow_up": self.follow_up.to_json(),
             "look_for": self.look_for.to_json(),
+            "words": [[label, list(stems)] for label, stems in self.words],
         }
 
 
@@ -163,8 +166,10 @@ def _topic(entry: dict[str, Any]) -> Topic:
     )
 
 
-def _point(part: dict[str, str], computed: Mapping[str, Number]) -> Point:
+def _point(part: dict[str, Any], computed: Mapping[str, Number]) -> Point:
+    words: dict[str, str] = part.get("words", {})
     return Point(
+        words=tuple((label, tuple(stems.split("|"))) for label, stems in words.items()),
         says=filled(part["point"], computed),
         follow_up=filled(part["follow_up"], computed),
         look_for=filled(part["look_for"], computed),

@@ -19,6 +19,8 @@ State = Literal["written", "unchanged", "replaced"]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _PLACES = (_PACKAGE / "notebook_texts", _PACKAGE.parents[1] / "notebooks")  # a wheel, a checkout
+PLAIN_FILE = "multihead_from_scratch.py"
+"""The layer in one file, beside the notebooks."""
 _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -53,6 +55,11 @@ def notebook_sources(places: Sequence[Path] = _PLACES) -> tuple[Path, ...]:
     raise LearnError(
         f"notebooks ({places[0]}) are not in this installation: install manyheads again"
     )
+
+
+def plain_implementation(places: Sequence[Path] = _PLACES) -> str:
+    """The text of a complete attention layer in one file, which imports nothing but PyTorch."""
+    return (notebook_sources(places)[0].parent / PLAIN_FILE).read_text(encoding="utf-8")
 
 
 def notebook_from_source(source: Path) -> "NotebookNode":

@@ -48,6 +48,7 @@ _TYPES = {
     ".json": "application/json",
     ".mjs": "text/javascript; charset=utf-8",
     ".onnx": "application/octet-stream",
+    ".ipynb": "application/x-ipynb+json",
     ".pdf": "application/pdf",
     ".safetensors": "application/octet-stream",
     ".svg": "image/svg+xml",

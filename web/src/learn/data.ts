@@ -46,6 +46,8 @@ export interface Point {
   follow_up: Said;
   /** What a good answer to that question says. */
   look_for: Said;
+  /** What rules look for in a free text: a name, and beginnings of words. */
+  words: [string, string[]][];
 }
 
 /** An explanation and an application are asked for one after the other. */

@@ -31,6 +31,11 @@ export const PAGES: readonly Page[] = [
     says: "Recall the answer, turn the card, rate yourself. A card returns shortly before you would forget it.",
   },
   {
+    page: "notebooks",
+    title: "Notebooks",
+    says: "The calculation, the study and your own module as cells that you run and change in Jupyter.",
+  },
+  {
     page: "log",
     title: "Predictions",
     says: "What you predicted before an experiment, and what happened.",

@@ -21,6 +21,8 @@ export interface Preset {
   goesOn: string | null;
   /** The story's line in the sample, counted from 1; null where the text is no quotation. */
   line: number | null;
+  /** The whole story that the text begins; null where the text is no quotation. */
+  story: string | null;
   /** Where the text comes from, in a sentence. */
   source: string;
 }
@@ -37,9 +39,7 @@ export const KIND_LABELS: Record<PresetKind, string> = {
 
 export const PRESETS = fixed.presets as readonly Preset[];
 
-/** Where a preset's text comes from, with line and licence where it is a quotation. */
+/** Where a preset's text comes from, with author and licence where it is a quotation. */
 export function sourceOf(preset: Preset): string {
-  return preset.line === null
-    ? preset.source
-    : `${preset.source} Line ${preset.line} of the sample. ${ATTRIBUTION}`;
+  return preset.line === null ? preset.source : `${preset.source} ${ATTRIBUTION}`;
 }

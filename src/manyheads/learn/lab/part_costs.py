@@ -134,15 +134,18 @@ def _write_memory(
 
 
 def try_heads_4(record: Record) -> None:
-    """Four heads at the longer length."""
-    record.say("The longer input, with two heads and with four.")
-    record.table("more heads at the same length")
-    runs = (_Run(num_heads=2, positions=256), _Run(num_heads=4, positions=256))
-    record.row("heads H", lambda: tuple(r.layer().config.num_heads for r in runs), _by_hand(2, 4))
+    """Four heads over the shorter and over the longer input, beside two over the longer one."""
+    record.say("Two heads over the longer input, four over the shorter, four over the longer.")
+    record.table("heads against length")
+    sizes = ((2, 256), (4, 128), (4, 256))
+    runs = tuple(_Run(num_heads=heads, positions=positions) for heads, positions in sizes)
+    record.row("heads H", lambda: tuple(r.num_heads for r in runs), _by_hand(2, 4, 4))
     torch_parameters = _by_torch(*(_count_parameters(run.torch_layer()) for run in runs))
-    record.row("parameters", partial(_parameters, runs), _by_hand(256, 256), torch_parameters)
-    _write_memory(record, runs, numbers=(262_144, 524_288), size=(1_048_576, 2_097_152))
+    record.row("parameters", partial(_parameters, runs), _by_hand(256, 256, 256), torch_parameters)
+    entries, stored = (262_144, 131_072, 524_288), (1_048_576, 524_288, 2_097_152)
+    _write_memory(record, runs, numbers=entries, size=stored)
     record.say(
-        "The number of parameters is the same, but the heads are narrower. The number of "
-        "scores doubles."
+        "The number of parameters is the same. Twice the heads double the scores, twice the "
+        "positions make four times as many: two heads over the longer input need twice the memory "
+        "of four over the shorter."
     )

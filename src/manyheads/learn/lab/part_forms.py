@@ -124,6 +124,11 @@ def write_forms(record: Record) -> None:
     names += [f"gradient of {name}" for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_V", "b_O")]
     for name in names:
         record.row(name, partial(_gaps, model, name), limit)
+    record.say("Every entry of these gradients is a finite number other than zero, so all learn.")
+    record.table("entries of each gradient in the loop form", ("all", "finite", "not zero"))
+    for name in names[1 + HEADS :]:
+        everywhere = Equals(source="torch", numbers=(model.torch[name].numel(),) * 3)
+        record.row(name, partial(_entries, model, name), everywhere)
     record.say(
         "The gradient of b_K, the bias of the keys, is zero. If you add the same vector to all "
         "keys, all scores of a query change by the same number, and its weights stay the same."
@@ -141,6 +146,13 @@ def _sizes(model: RandomModel) -> tuple[int, ...]:
 def _gaps(model: RandomModel, name: str) -> tuple[float, ...]:
     others = (model.packed, model.fused, model.torch)
     return tuple(largest_gap(name, found[name], model.loop[name]) for found in others)
+
+
+def _entries(model: RandomModel, name: str) -> tuple[int, ...]:
+    """How many entries a gradient has, how many are finite, and how many are not zero."""
+    gradient = model.loop[name]
+    counts = (gradient.isfinite().sum(), gradient.count_nonzero())
+    return (gradient.numel(), *(int(count) for count in counts))
 
 
 def _key_bias_gradients(model: RandomModel) -> tuple[float, ...]:

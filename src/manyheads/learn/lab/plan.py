@@ -54,7 +54,7 @@ PARTS = (
     Part(
         title="From two heads to one output",
         write=write_output,
-        prediction="if the output of head 1 becomes zero, which numbers remain at position 3, and "
+        prediction="if the output of head 1 becomes zero, which numbers remain at position 2, and "
         "which outputs change their sign?",
         try_name="ablate-head-1",
         attempt=try_ablate_head_1,
@@ -78,8 +78,8 @@ PARTS = (
     Part(
         title="Parameters and score storage",
         write=write_costs,
-        prediction="with twice as many heads at the longer length, how do the number of parameters "
-        "and the bytes of the score tensor change?",
+        prediction="which layer has more parameters, and which larger scores: two heads over the "
+        "longer input, or four heads over the shorter one? By which factor?",
         try_name="heads-4",
         attempt=try_heads_4,
     ),

@@ -297,28 +297,35 @@ def _write_contributions(record: Record, case: Case, columns: tuple[str, ...]) -
 
 def try_ablate_head_1(record: Record) -> None:
     """The values of head 1 become zero, so its output is zero for any weights."""
-    given, last = two_routes(), two_routes().num_positions - 1
-    case, columns = given.without_head(0), numbered("output", given.sheet.embed_dim)
-    record.table(f"output at position {last + 1}", columns)
-    whole = (given.fractions("output", last), given.published("output"))
-    record.row("both heads", given.measured("output", last), *whole)
-    left = (case.fractions("output", last), given.published("head_contributions", 1))
-    record.row("without head 1", case.measured("output", last), *left)
-    gone = partial(_missing, given, case)
-    head_1 = given.fractions("head_contributions", 0, last)
-    record.row("difference", gone, head_1, given.published("head_contributions", 0))
+    given = two_routes()
+    case, last = given.without_head(0), given.num_positions - 1
+    for position in (1, last):
+        _write_without_head_1(record, given, case, position)
     record.say(
         "The contribution of head 2 remains, and that of head 1 is missing: the output is a "
-        "sum over heads. Outputs 2 and 3 change their sign: head 2 subtracts there, and the "
-        "contribution of head 1 was larger."
+        "sum over heads. At position 2 output 2 changes its sign: head 2 subtracts there, and the "
+        "contribution of head 1 was larger. At position 3 outputs 2 and 3 do."
     )
     record.table("weights of head 1, which are unchanged", numbered("key", case.num_positions))
     weights = case.fractions("attn_weights", 0, last)
     record.row("head 1", case.measured("attn_weights", 0, last), weights)
 
 
-def _missing(given: Case, without: Case) -> Tensor:
-    return given.trace.output[0, -1] - without.trace.output[0, -1]
+def _write_without_head_1(record: Record, given: Case, case: Case, position: int) -> None:
+    """The output of one position with both heads and with head 2 alone."""
+    record.table(f"output at position {position + 1}", numbered("output", given.sheet.embed_dim))
+    output = given.fractions("output", position)
+    published = given.published("all_rows", "output", position)
+    record.row("both heads", given.measured("output", position), output, published)
+    left = given.fractions("head_contributions", 1, position)
+    remains = case.fractions("output", position)
+    record.row("without head 1", case.measured("output", position), remains, left)
+    head_1 = given.fractions("head_contributions", 0, position)
+    record.row("difference", partial(_missing, given, case, position), head_1)
+
+
+def _missing(given: Case, without: Case, position: int) -> Tensor:
+    return given.trace.output[0, position] - without.trace.output[0, position]
 
 
 _LAST_INPUT: dict[str, object] = {
