@@ -21,13 +21,14 @@ def notebook_files(files: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.ipynb"):
         old.unlink()
-    write_whole(folder / PLAIN_FILE, plain_implementation().encode())
+    plain = Path(PLAIN_FILE).with_suffix(".txt").name  # no module of this package
+    write_whole(folder / plain, plain_implementation().encode())
     try:
         notebooks = list(_notebooks(folder))
     except MissingExtraError as error:
         sys.stderr.write(f"no notebooks for the page: {error}\n")
         notebooks = []
-    return {"format": 1, "plain": f"{_FOLDER}/{PLAIN_FILE}", "notebooks": notebooks}
+    return {"format": 1, "plain": f"{_FOLDER}/{plain}", "notebooks": notebooks}
 
 
 def _notebooks(folder: Path) -> Iterator[dict[str, Any]]:
