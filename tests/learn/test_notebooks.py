@@ -4,11 +4,19 @@ import ast
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from manyheads.core.errors import LearnError
-from manyheads.learn.notebooks import notebook_from_source, notebook_sources, write_notebooks
+from manyheads.learn.notebooks import (
+    PLAIN_FILE,
+    notebook_from_source,
+    notebook_sources,
+    plain_implementation,
+    write_notebooks,
+)
+from manyheads.verify import check
 from tests.house.sources import ROOT
 
 nbformat = pytest.importorskip("nbformat", reason="nbformat is missing: install notebooks extra")
@@ -126,3 +134,32 @@ def test_the_docs_page_lists_every_notebook_and_no_other() -> None:
     page = (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `([0-9][^`]*)` \|", page, re.M)
     assert listed == [source.stem for source in SOURCES]
+
+
+def test_the_plain_layer_imports_nothing_of_the_package_and_agrees_with_torch(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = plain_implementation()
+    imported = {
+        name.partition(".")[0]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [a.name for a in node.names]
+        )
+    }
+    assert imported == {"math", "torch"}
+    assert len(text.splitlines()) <= 70
+    exec(compile(text, PLAIN_FILE, "exec"), {"__name__": "__main__"})
+    assert "the same as nn.MultiheadAttention" in capsys.readouterr().out
+
+
+def test_the_plain_layer_is_sound() -> None:
+    scope: dict[str, Any] = {"__name__": "plain"}
+    exec(compile(plain_implementation(), PLAIN_FILE, "exec"), scope)
+    layer = scope["MultiHeadAttention"](8, 2)
+    assert check(layer, embed_dim=8, num_heads=2).verdict == "sound"
+    with pytest.raises(ValueError, match=r"num_heads=3 must divide embed_dim=8"):
+        scope["MultiHeadAttention"](8, 3)

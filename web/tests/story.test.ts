@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { expect, test } from "vitest";
 import { shipped } from "../src/learn/notebooks";
 import { bank, numberInText, numberNamed } from "../src/story/figures/engine";
@@ -192,6 +194,18 @@ test("every section of a notebook that a frame names is there", () => {
       if (part.kind === "emphasis") expect(titles).toContain(plain([part]));
     }
   }
+});
+
+test("the reading list of the documentation and that of the story have the same addresses", () => {
+  const docs = readFileSync(resolve(import.meta.dirname, "../../docs/sources.md"), "utf8");
+  const listed = [...docs.matchAll(/\]\((https:[^)]+)\)/g)].map(([, address]) => address);
+  const ofInline = (inline: Inline[]): string[] =>
+    inline.flatMap((part) => {
+      if (part.kind === "link") return part.href.startsWith("https:") ? [part.href] : [];
+      return "inline" in part ? ofInline(part.inline) : [];
+    });
+  const shown = frames.flatMap((frame) => blocksOf(frame).flatMap((one) => ofInline(textsOf(one))));
+  expect(new Set(shown)).toEqual(new Set(listed));
 });
 
 test("a misspelt name is refused, also of a known kind", () => {

@@ -33,7 +33,7 @@ type Spec = [
 
 const says = labels.shapeMap;
 const SPECS: Spec[] = [
-  ["x", "E", 0, 0, 0, null],
+  ["x", "X", 0, 0, 0, null],
   ["q0", "Q", 1, -2.5, 1, 0],
   ["k0", "K", 1, -1.5, 1, 0],
   ["v0", "V", 1, -0.5, 1, 0],
