@@ -191,7 +191,7 @@ torch.testing.assert_close(
 )
 
 # %% [markdown]
-# ### One wide head beside them
+# ### One wide head, for comparison
 #
 # Put the columns of both heads into one head of width 4. It adds the two dot products *before*
 # its only softmax, and divides by the square root of 4. The weights of the three side by side:
