@@ -104,7 +104,7 @@ def ids_of(text):
     return torch.tensor([[BOS, *tokenizer.encode(text)]])
 
 
-sentence = 'Mom gave Tim a cookie. Tim was happy. He said, "thank you,'
+sentence = "Once there was a boy named Tim. He had a red ball. One day,"
 ids = ids_of(sentence)
 words = [tokenizer.words[i] for i in ids[0].tolist()]
 assert UNK not in ids, "a word is unknown to the models"
@@ -244,13 +244,13 @@ for what, each in tried.items():
     print(f"{what:15} tim {chance[what]:6.1%}   {shown}")
 
 assert next_words(tried["all heads"])[0][0] == "tim"
-assert chance["head 1 off"] < chance["all heads"] / 5
-assert chance["head 1 uniform"] < chance["all heads"] / 2
-assert max(chance["mlp"], chance["one-head"]) < chance["all heads"] / 5
+assert chance["head 3 off"] < chance["all heads"] / 5
+assert chance["head 3 uniform"] < chance["all heads"] / 2
+assert max(chance["mlp"], chance["one-head"]) < chance["all heads"] / 2
 assert max(chance, key=chance.get) != "all heads", "some head is in the way of the name"
 
 # %% [markdown]
-# In this sentence, the first head delivers the name. Is that its role? Test the same sentence
+# In this sentence, the third head delivers the name. Is that its role? Test the same sentence
 # with other names.
 
 # %%
@@ -259,28 +259,28 @@ boys, girls = (
     ("Lily", "Anna", "Mia", "Sue"),
 )
 first, falls = 0, 0
-print("name   weight of head 1 on it   probability   without head 1")
+print("name   weight of head 3 on it   probability   without head 3")
 for name in boys + girls:
-    he = "He" if name in boys else "She"
+    child, he = ("boy", "He") if name in boys else ("girl", "She")
     other = ids_of(
-        f'Mom gave {name} a cookie. {name} was happy. {he} said, "thank you,'
+        f"Once there was a {child} named {name}. {he} had a red ball. One day,"
     )
     word = tokenizer.ids[name.lower()]
     with torch.no_grad():
         answer, seen = four(other, need_weights=True)
         before = float(answer.softmax(dim=1)[0, word])
-        after = float(four(other, off(0)).softmax(dim=1)[0, word])
-    on_name = float(seen[0, 0, other[0] == word].sum())
+        after = float(four(other, off(2)).softmax(dim=1)[0, word])
+    on_name = float(seen[0, 2, other[0] == word].sum())
     first += int(answer.argmax()) == word
     falls += after < before
     print(f"{name:5} {on_name:22.0%} {before:14.1%} {after:15.1%}")
 print(f"\nthe name is the first choice {first} times of {len(boys + girls)};")
-print(f"without head 1 it is less probable {falls} times")
+print(f"without head 3 it is less probable {falls} times")
 assert 0 < first < len(boys + girls), "no rule without exceptions here"
 
 # %% [markdown]
 # So it is a tendency of one trained model, and the sentence was chosen because it shows it
-# well. It is also not a role of *index 1*: if you reorder the heads, each with its rows of
+# well. It is also not a role of *index 3*: if you reorder the heads, each with its rows of
 # W_O, the model computes the same function.
 
 # %%
@@ -295,7 +295,7 @@ with torch.no_grad():
 torch.testing.assert_close(same, logits, atol=1e-4, rtol=1e-4)
 torch.testing.assert_close(seen, weights[:, order])
 assert not torch.allclose(seen, weights, atol=0.1)
-print("head 1 is now head", order.index(0) + 1, "and every prediction is as before")
+print("head 3 is now head", order.index(2) + 1, "and every prediction is as before")
 
 # %% [markdown]
 # ## 4 The loss, with and without heads
@@ -355,8 +355,10 @@ assert max(changes.values()) > 0.1 and min(changes.values()) < 0
 # The results of the study contain every model with every random seed.
 
 # %%
-results = shipped_results("three-models")
-assert mh.plan("three-models").sha256 == results.content["plan_sha256"]
+results = shipped_results("own-recipe")
+stories_used = results.content["data_sha256"]
+held = mh.plan("own-recipe").with_data("file", stories_used)
+assert held.sha256 == results.content["plan_sha256"]
 assert shipped["four-heads"].facts["plan_sha256"] == results.content["plan_sha256"]
 results
 
@@ -441,7 +443,7 @@ for place, name in enumerate(names):
     left.plot(tests[name], [place] * len(seeds), "o", color="#1452b6", alpha=0.7)
 left.set_yticks(range(len(names)), names)
 left.set_xlabel("nats per word; the bar is the mean")
-left.set_title("three-models: runs[...].test_loss")
+left.set_title("own-recipe: runs[...].test_loss")
 for place, pair in enumerate(pairs):
     right.plot(pair["t_interval"], [place, place], color="#1452b6", linewidth=1)
     right.plot(pair["interval"], [place, place], color="#1452b6", linewidth=5)
@@ -452,7 +454,7 @@ right.set_yticks(
 )
 right.axvline(0, color="#585c64", linewidth=1)
 right.set_xlabel("nats a word; below 0 the first is better")
-right.set_title("three-models: paired[...]")
+right.set_title("own-recipe: paired[...]")
 for axes in (left, right):
     axes.set_ylim(2.5, -0.5)
 plt.show()
@@ -471,7 +473,7 @@ for axes, name in zip(panels, names, strict=True):
         best = int(np.argmin(curve))
         assert steps[best] == run["selected_step"]
         assert curve[best] == run["validation_loss"]
-        assert curve[-1] > curve[best] + 0.1, "it went on falling"
+        assert curve[best] < curve[0] - 0.5, "it did not learn"
         axes.plot(steps, curve, label=f"seed {run['seed']}")
         axes.plot(steps[best], curve[best], "o", color="black", fillstyle="none")
     axes.set_title(name)
@@ -495,7 +497,9 @@ for k in (2, 4, 100):
     assert math.isclose(math.exp(loss_of_fair), k)
     print(f"fair choice among {k:3}: loss {loss_of_fair:.3f}, perplexity {k}")
 for run in results.runs:
-    assert math.isclose(run["test_perplexity"], math.exp(run["test_loss"]), rel_tol=1e-9)
+    assert math.isclose(
+        run["test_perplexity"], math.exp(run["test_loss"]), rel_tol=1e-9
+    )
 for name, values in tests.items():
     shown = ", ".join(f"{math.exp(value):.1f}" for value in values)
     print(f"{name:10} perplexity of each seed {shown}")
@@ -509,7 +513,9 @@ with torch.no_grad():
     each = torch.cat([four(part) for part in windows.split(512)]).log_softmax(dim=-1)
 surprises = -each.gather(1, targets[:, None])[:, 0].double()
 right_way, wrong_way = float(surprises.mean().exp()), float(surprises.exp().mean())
-print(f"exponential of the mean {right_way:.1f}; mean of the exponentials {wrong_way:.1f}")
+print(
+    f"exponential of the mean {right_way:.1f}; mean of the exponentials {wrong_way:.1f}"
+)
 assert math.isclose(right_way, math.exp(losses["four-heads"]), rel_tol=1e-4)
 assert wrong_way > 10 * right_way
 
@@ -557,7 +563,7 @@ assert abs(one_sign - 2.0 ** (1 - n)) < 0.005
 from manyheads.report.cautions import cautions
 from manyheads.report.reading import read_study
 
-study_folder = Path(mh.__file__).parent / "study" / "results" / "three-models"
+study_folder = Path(mh.__file__).parent / "study" / "results" / "own-recipe"
 limits = cautions(read_study(study_folder))
 for text in limits:
     print("-", text)
@@ -570,11 +576,43 @@ assert all("bootstrap" in pair["note"] for pair in results.paired)
 # differ, but the order is the same. Both use one kind of text and one model size.
 
 # %%
-recipe = shipped_results("own-recipe")
+recipe = shipped_results("three-models")
 assert recipe.content["plan_sha256"] != results.content["plan_sha256"]
 assert recipe.content["data_sha256"] == results.content["data_sha256"]
 for each in (results, recipe):
     means = [each.aggregate[name]["test_loss"]["mean"] for name in names]
     print(each.content["plan"]["name"], np.round(means, 4))
     assert means == sorted(means, reverse=True)
+
+# %% [markdown]
+# ## 10 Does a head find the source?
+#
+# The same models were also trained on generated stories. Such a story says which earlier words
+# determine a word. In new stories, how often is the strongest source of a head one of them? By
+# chance: the same head, with the labels of other stories.
+
+# %%
+stories_study = shipped_results("own-recipe-stories")
+run = next(run for run in stories_study.runs if run["model"] == "four-heads")
+for kind in run["labelled"]["kinds"]:
+    if kind["kind"] not in ("name", "number", "pronoun", "association"):
+        continue
+    right = kind["predicted"]
+    low, high = right["interval"]
+    print(
+        f"{kind['kind']:12} right word in {right['share']:.0%} of {right['stories']} stories "
+        f"({low:.0%} to {high:.0%})"
+    )
+    for h, head in enumerate(kind["heads"], start=1):
+        found = head["found"]
+        assert found["interval"][0] <= found["share"] <= found["interval"][1]
+        print(
+            f"    head {h}: {found['share']:5.1%}   by chance {head['shuffled_mean']:5.1%}"
+        )
+
+# %% [markdown]
+# The number of a noun is learned well. The names are not learned, and no head finds them: a
+# measure must be able to say no. `docs/results.md` has all seeds and kinds.
+
+# %%
 torch.set_num_threads(threads)

@@ -32,6 +32,13 @@ def test_words_numbers_and_marks_are_cut_apart() -> None:
     ]
 
 
+def test_ascii_words_have_letters_a_to_z_and_one_apostrophe() -> None:
+    tokenizer = WordTokenizer.train(["x"], min_count=1, is_ascii=True)
+    assert tokenizer.split("Zo\u00eb can't've 3rd \uff21_b \u2019tis!") == [
+        *("zo", "can't", "'", "ve", "3", "rd", "a", "b", "'", "tis", "!"),
+    ]
+
+
 def test_readable_text_comes_back_as_it_was_in_lower_case() -> None:
     tokenizer = tokenizer_of(TEXT)
     assert tokenizer.decode(tokenizer.encode(TEXT)) == READABLE

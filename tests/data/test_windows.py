@@ -1,5 +1,6 @@
 """Splits, windows and the order of training: nothing leaks, and nothing is left out."""
 
+import hashlib
 from collections import Counter
 
 import pytest
@@ -11,11 +12,14 @@ from manyheads.core.errors import DataError, StudyError
 from manyheads.data.stories import generate_stories
 from manyheads.data.windows import (
     Corpus,
+    DrawnOrder,
     SealedSplit,
     Split,
     TrainingOrder,
     build_corpus,
     fixed_slice,
+    normalised,
+    split_of_normalised,
     split_of_story,
 )
 from manyheads.models.config import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -56,6 +60,7 @@ def test_each_word_and_each_end_is_a_target_once() -> None:
     assert targets[:, 0].tolist() == expected
     assert split.num_targets == NUM_TARGETS
     assert split.num_stories == len(STORIES)
+    assert split.stories() == STORIES
 
 
 def test_a_window_holds_what_its_story_says_before_the_target_and_padding_on_the_left() -> None:
@@ -262,3 +267,40 @@ def test_too_few_stories_are_refused() -> None:
         build_corpus(generate_stories(60), min_count=9999)
     with pytest.raises(DataError, match=r"stories \(0\) leave the train split empty"):
         build_corpus([" ", ""])
+
+
+def test_the_published_split_ignores_case_and_spacing_and_has_known_places() -> None:
+    assert normalised(" Tom \u00a0 RAN\n\naway\ufb01 ") == "tom ran awayfi"
+    places = [split_of_normalised(f"story {number}") for number in range(2000)]
+    shares = [places.count(name) / 2000 for name in ("train", "validation", "test")]
+    assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.03)
+    for number in range(40):  # the rule as the published code writes it
+        digest = hashlib.sha256(f"31415\0story {number}".encode()).digest()
+        value = int.from_bytes(digest[:8], "big") / 2**64
+        expected = "train" if value < 0.80 else "validation" if value < 0.90 else "test"
+        assert places[number] == expected
+
+
+def test_a_normalised_corpus_is_in_hash_order_and_has_no_story_twice_in_other_case() -> None:
+    given = generate_stories(200, seed=5)
+    corpus = build_corpus([*given, *(story.upper() for story in given)], is_normalised=True)
+    assert corpus.num_duplicates == 200
+    plain = [normalised(story) for story in given]
+    held = [key for key in plain if split_of_normalised(key) == "validation"]
+    first = min(held, key=lambda key: hashlib.sha256(key.encode()).digest())
+    tokens, targets = corpus.validation.windows(corpus.validation.positions[:3])
+    assert targets[:, 0].tolist() == corpus.tokenizer.encode(first)[:3]
+    assert tokens[0, -1] == BOS_ID
+
+
+def test_drawn_batches_repeat_targets_and_depend_on_seed_and_step_alone() -> None:
+    split = split_of()
+    order = DrawnOrder(split, batch_targets=3 * split.num_targets, seed=11)
+    tokens, targets = order.batch(4)
+    again = DrawnOrder(split, batch_targets=3 * split.num_targets, seed=11).batch(4)
+    assert torch.equal(tokens, again[0])
+    assert torch.equal(targets, again[1])
+    assert targets.shape == (3 * split.num_targets, 1)
+    assert len({*map(tuple, tokens.tolist())}) < 3 * split.num_targets
+    for other in (order.batch(5), DrawnOrder(split, batch_targets=len(tokens), seed=12).batch(4)):
+        assert not torch.equal(tokens, other[0])

@@ -39,6 +39,7 @@ def by_autograd(made: Trainable, tokens: Tensor, targets: Tensor) -> tuple[Tenso
     """Loss and gradient by autograd, each target with a window of its own, in the model's words."""
     n = targets.shape[1]
     windows = torch.cat([tokens[:, i : i + T] for i in range(n)])
+    made.model.token_embedding.padding_idx = 0  # type: ignore[union-attr]  # so that torch skips it
     logits = made.model(windows)
     loss = F.cross_entropy(logits, targets.T.flatten(), reduction="sum", ignore_index=0)
     parameters = list(made.model.parameters())
@@ -164,7 +165,8 @@ def test_a_seed_gives_the_same_start_and_another_one_another() -> None:
     one, same = (Trainable.create(config_of("three heads"), seed=5) for _ in range(2))
     other = Trainable.create(config_of("three heads"), seed=6)
     assert torch.equal(one.flat, same.flat)
-    assert (one.flat != other.flat).float().mean() > 0.99
+    words = one.config.width  # the row of padding is zero in both
+    assert (one.flat != other.flat)[words:].float().mean() > 0.99
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
@@ -182,7 +184,7 @@ def test_models_of_one_seed_begin_with_equal_numbers_where_their_layers_are_alik
 
 def test_layers_of_one_seed_begin_with_numbers_that_have_nothing_in_common() -> None:
     parts = Trainable.create(config_of("three heads")).model.named_parameters()
-    starts = {name: part.detach().flatten()[:T] for name, part in parts}
+    starts = {name: part.detach().flatten()[-T:] for name, part in parts}
     scaled = [start / start.abs().max() for start in starts.values()]
     apart = [(a - b).abs().max() for i, a in enumerate(scaled) for b in scaled[:i]]
     assert min(apart) > 0.1
@@ -202,3 +204,26 @@ def test_embeddings_can_start_smaller_and_the_vocabulary_bias_where_it_is_told()
 def test_a_vocabulary_bias_of_another_length_is_refused() -> None:
     with pytest.raises(ConfigError, match=rf"output_bias has shape \(4,\), expected \({V},\)"):
         Trainable.create(config_of("mlp"), output_bias=torch.zeros(4))
+
+
+def test_linear_initial_values_are_those_of_a_linear_layer() -> None:
+    """Uniform between plus and minus one over the root of the input width."""
+    config = config_of("three heads")
+    plain, made = (Trainable.create(config, is_linear=flag) for flag in (False, True))
+    judge, found = plain.parts(plain.flat), made.parts(made.flat)
+    name = "attention.in_proj_weight"
+    limit = config.width**-0.5
+    assert 0.95 * limit < found[name].abs().max() <= limit
+    assert not torch.equal(found[name], judge[name])
+    assert all(torch.equal(found[key], judge[key]) for key in found if key != name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_row_of_padding_is_zero_and_has_no_gradient(kind: str) -> None:
+    made = Trainable.create(config_of(kind))
+    tokens = ids(5, 6, T)
+    tokens[:, :2] = 0
+    made.accumulate(tokens, ids(6, 6, 1))
+    for flat in (made.flat, made.grad):
+        assert not made.parts(flat)["token_embedding.weight"][0].any()
+    assert made.parts(made.grad)["token_embedding.weight"][1:].any()

@@ -18,8 +18,8 @@ def report_of(document: dict[str, Any]) -> StudyReport:
 
 @pytest.fixture(scope="session")
 def three_models() -> StudyReport:
-    """The plan three-models."""
-    return report_of(made_up_results(plan("three-models")))
+    """The plan three-models, on a file of stories."""
+    return report_of(made_up_results(plan("three-models").with_data("file", "5" * 64)))
 
 
 @pytest.fixture(scope="session")

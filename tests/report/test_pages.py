@@ -1,14 +1,19 @@
 """The pages: complete, escaped, without scripts, and the same bytes each time."""
 
 import re
+from copy import deepcopy
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from manyheads.core.tables import markdown_from_table
 from manyheads.report.pages import html_from_document, markdown_from_document
+from manyheads.report.published import protocol_table
+from manyheads.report.reading import ReportData
 from manyheads.report.study import StudyReport
-from manyheads.study.plan import plan
+from manyheads.study.plan import Plan, plan
 from tests.report.conftest import report_of
 from tests.report.made_up import made_up_results
 
@@ -105,9 +110,54 @@ def test_the_published_figures_stand_beside_three_models_only(
     with_published = markdown_from_document(three_models.document)
     assert "| four-heads | 3.3597 ± 0.0212 |" in with_published
     assert "Here 1,540 stories were used for training" in with_published
-    for other in (head_count, own_recipe):
+    generated = report_of(made_up_results(on_stories(plan("three-models"))))
+    for other in (head_count, own_recipe, generated):
         assert "3.3597" not in html_from_document(other.document)
     assert "must not be put in one table" in html_from_document(own_recipe.document)
+
+
+def test_settings_that_are_not_the_published_ones_are_named() -> None:
+    held = plan("three-models")
+    own = {"draws": None, "initial": None, "stop_after": None, "validation_slice": None}
+    switched = {
+        **{"draws": "with-replacement", "initial": "linear", "stop_after": 900},
+        "validation_slice": "first",
+    }
+    for values, batches, end in (
+        (own, "each target once per epoch |", "| after 6,000 steps | the same |"),
+        (switched, "drawn with replacement | the same |", "900 steps after the lowest loss, at"),
+    ):
+        document = made_up_results(replace(held, protocol=replace(held.protocol, **values)))
+        markdown = markdown_from_table(
+            protocol_table(ReportData(document=document, source="made up"))
+        )
+        assert batches in markdown
+        assert end in markdown
+
+
+def on_stories(held: Plan) -> Plan:
+    """The plan with generated stories."""
+    return replace(held, data=replace(held.data, source="stories"))
+
+
+def test_labelled_words_have_a_row_per_run_and_kind() -> None:
+    document = made_up_results(plan("own-recipe"))
+    share = {"hits": 87, "stories": 100, "share": 0.87, "interval": [0.79, 0.92]}
+    less = share | {"hits": 5, "share": 0.05, "interval": [0.02, 0.11]}
+    null = {"shuffled_mean": 0.1, "shuffled_greatest": 0.2}
+    for run in document["runs"]:
+        heads = [{"found": part, **null} for part in (less, share)] if run["num_heads"] else []
+        kind = {"kind": "name", "predicted": share, "most_frequent": 0.03, "heads": heads}
+        run["labelled"] = {"kinds": [kind]}
+    markdown = markdown_from_document(report_of(document).document)
+    found = "87.0 % (79.0 % to 92.0 %)"
+    assert f"| mlp | 11 | name | 100 | {found} | 3.0 % | - | - | - |" in markdown
+    assert (
+        f"| four-heads | 29 | name | 100 | {found} | 3.0 % | 2 | {found} | 10.0 %, at" in markdown
+    )
+    assert "Which head finds" not in markdown_from_document(
+        report_of(made_up_results(plan("own-recipe"))).document
+    )
 
 
 def test_head_count_has_curves_controls_removal_and_diversity(head_count: StudyReport) -> None:
@@ -152,7 +202,7 @@ def test_a_report_without_test_losses_says_so() -> None:
 
 
 def test_the_same_results_give_the_same_bytes(three_models: StudyReport, written: Path) -> None:
-    again = report_of(made_up_results(plan("three-models")))
+    again = report_of(deepcopy(dict(three_models.results.document)))
     assert html_from_document(again.document) == (written / "report.html").read_text("utf-8")
     svgs = {panel.name: panel.svg for panel in again.document.panels}
     assert svgs == {path.stem: path.read_text("utf-8") for path in written.glob("figures/*.svg")}

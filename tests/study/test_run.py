@@ -224,7 +224,7 @@ def test_a_full_disk_stops_the_study_and_harms_nothing(
 ) -> None:
     folder = tmp_path / "s"
     real = os.fsync
-    left = [24]  # files that still find room; each is synced, and then its folder
+    left = [30]  # files that still find room; each is synced, and then its folder
 
     def full(handle: int) -> None:
         left[0] -= 1

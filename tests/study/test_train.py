@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from manyheads.data.windows import TrainingOrder, fixed_slice
+from manyheads.data.windows import DrawnOrder, TrainingOrder, fixed_slice
 from manyheads.models.training import Trainable
 from manyheads.study.corpus import corpus_for, unigram_bias
-from manyheads.study.optimiser import learning_rate_at
+from manyheads.study.optimiser import FlatAdamW, learning_rate_at
 from manyheads.study.run import run_study
 from manyheads.study.state import load_tensors
 from manyheads.study.train import VALIDATION_SEED
@@ -30,6 +30,7 @@ def plainly_trained(name: str) -> tuple[list[dict[str, torch.Tensor]], list[floa
         dtype=torch.float64,
     )
     model = trainable.model
+    model.token_embedding.padding_idx = 0  # so that torch does not train it
     adamw = torch.optim.AdamW(model.parameters(), weight_decay=model_plan.weight_decay)
     order = TrainingOrder(CORPUS.train, batch_targets=24, targets_per_window=3, seed=3)
     where = fixed_slice(CORPUS.validation, 40, seed=VALIDATION_SEED)
@@ -87,3 +88,45 @@ def test_unigram_bias_is_the_log_share_of_each_word() -> None:
     total = CORPUS.num_targets["train"] + CORPUS.tokenizer.vocab_size
     assert bias[often].exp().item() == pytest.approx((counts[often] + 1) / total)
     assert bias[0].exp().item() == pytest.approx(1 / total)
+
+
+PUBLISHED = (
+    ("targets_per_window = 3", 'targets_per_window = 1\ndraws = "with-replacement"'),
+    ("warmup_steps = 2", 'warmup_steps = 2\ninitial = "linear"\nvalidation_slice = "first"'),
+)
+"""The tiny plan with the switches of the published protocol."""
+
+
+def test_the_published_switches_reach_the_run(tmp_path: Path) -> None:
+    held = tiny(*PUBLISHED)
+    run_study(held, out=tmp_path, only=("two-heads-seed3",))
+    record = json.loads((tmp_path / "runs/two-heads-seed3/run.json").read_text())
+    corpus, protocol = corpus_for(held), held.protocol
+    trainable = Trainable.create(
+        held.config("two-heads", corpus.tokenizer.vocab_size),
+        seed=3,
+        output_bias=unigram_bias(corpus).float(),
+        is_linear=True,
+    )
+    order = DrawnOrder(corpus.train, batch_targets=24, seed=3)
+    optimiser = FlatAdamW(trainable.flat, weight_decay=0.01, clip=protocol.clip)
+    for step in range(4):
+        trainable.grad.zero_()
+        trainable.accumulate(*order.batch(step))
+        optimiser.step(trainable.grad.div_(24), learning_rate_at(step, 10, protocol, 0.02))
+    tokens, targets = corpus.validation.windows(corpus.validation.positions[:40])
+    expected = trainable.losses(tokens, targets[:, 0]).double().mean().item()
+    assert record["trace"][0]["step"] == 4
+    assert record["trace"][0]["validation_loss"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_run_ends_when_its_validation_loss_stays_above_its_best(tmp_path: Path) -> None:
+    changes = (
+        ("steps = 10", "steps = 60\nstop_after = 8"),
+        ('"linear"', '"none"'),
+        ("_rate = 0.02", "_rate = 3.0"),
+    )
+    run_study(tiny(*changes), out=tmp_path, only=("two-heads-seed3",))
+    record = json.loads((tmp_path / "runs/two-heads-seed3/run.json").read_text())
+    assert record["steps"] == record["selected_step"] + 8 < 60
+    assert [entry["step"] for entry in record["trace"]] == list(range(4, record["steps"] + 1, 4))

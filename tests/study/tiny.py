@@ -18,6 +18,7 @@ seeds = [3, 5]
 source = "stories"
 count = 80
 seed = 4
+sha256 = "35318d324587e0af05438bc4f6dbda4d96477b6e776d4624b90ea9ec3d01b1e8"
 [tokenizer]
 vocab_size = 90
 [protocol]

@@ -19,9 +19,9 @@ from manyheads.worksheets.interventions import one_wide_head, without_head, zero
 from manyheads.worksheets.library import Worksheet
 from manyheads.worksheets.numbers import parse_number
 from tests.web.browsing import Shown, opened
+from tools.page.study import ORDER
 
 SOLVED = re.compile(r"([\w-]+):([\w-]+)(?:\?([\w-]+))?\.(\w+)((?:\[\d+\])+)")
-STUDIES = ("three-models", "own-recipe", "head-count")
 EXERCISE = re.compile(
     r"exercise:([\w-]+)/(\d+):(answer|given|misconception)(?:\.([\w:. -]+?))?((?:\[\d+\])+)"
 )
@@ -86,7 +86,7 @@ def results(plan: str) -> Mapping[str, Any]:
 
 def measured(quantity: str) -> bool:
     """Whether a study gave the number: it is named by the plan."""
-    return quantity.partition(":")[0] in STUDIES
+    return quantity.partition(":")[0] in ORDER
 
 
 def measured_number(quantity: str) -> float:

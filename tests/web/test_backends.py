@@ -135,7 +135,7 @@ def test_every_logit_of_a_back_end_is_pytorchs(
     with visit_with(gpu_browser, onnx_address, LISTEN) as visit:
         if backend == "onnx-webgpu" and not has_adapter(visit):
             pytest.skip(f"Chromium names no adapter with {' '.join(WEBGPU_FLAGS)}: install another")
-        visit.open("#models/" + urlencode({"preset": "fish", "engine": backend, "length": 6}))
+        visit.open("#models/" + urlencode({"preset": "rainbow", "engine": backend, "length": 6}))
         for name in models:
             listen = visit.page.evaluate("() => { heard.runs = []; return heard.submitted; }")
             own = visit.page.locator(f"[data-quantity='{name}:parameters']")

@@ -102,7 +102,7 @@ def test_every_number_of_a_switched_model_is_pytorchs(
     from_disk_with_models: Visit, models: ModelsSite, heads: str
 ) -> None:
     visit = from_disk_with_models
-    query = {"preset": "fish", "look": "four-heads"} | ({"heads": heads} if heads else {})
+    query = {"preset": "rainbow", "look": "four-heads"} | ({"heads": heads} if heads else {})
     visit.open(place(**query))
     load_all(visit)
     settle(visit, heads)
@@ -172,7 +172,7 @@ def test_served_models_run_in_a_worker_under_the_policy(
         serving(bundle) as port,
         Visit(browser, f"http://127.0.0.1:{port}/") as visit,
     ):
-        visit.open(place(preset="fish"))
+        visit.open(place(preset="rainbow"))
         load_all(visit)
         settle(visit, "")
         assert len(visit.page.workers) == 3

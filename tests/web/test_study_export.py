@@ -15,10 +15,10 @@ from tools.page.study import ORDER, SHIPPED, shipped_studies, study_data, study_
 
 @pytest.fixture(scope="module")
 def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made-up results of all three studies, and of one that the page does not show."""
+    """Made-up results of all studies, and of one that the page does not show."""
     folder = tmp_path_factory.mktemp("studies")
     for name in (*ORDER, "smoke"):
-        write_study(folder / name, name)
+        write_study(folder / name, name.removesuffix("-stories"))
     return folder
 
 
@@ -73,7 +73,7 @@ def test_each_study_has_means_intervals_and_curves(studies: Path) -> None:
 
 
 def test_limits_are_those_of_the_report(studies: Path) -> None:
-    three, own, _ = written(studies)
+    three, own, *_ = written(studies)
     results = ReportData(document=made_up_results_of("three-models"), source="made up")
     assert three["limits"] == list(cautions(results))
     assert "must not be put in one table with those of three-models" in own["limits"][0]
@@ -95,7 +95,7 @@ def test_results_that_lack_a_part_are_named(studies: Path) -> None:
     document = made_up_results_of("three-models")
     del document["paired"]
     with pytest.raises(StudyError, match="results lack 'paired'"):
-        study_part(document, [])
+        study_part("three-models", document, [])
 
 
 def test_a_damaged_study_is_named(tmp_path: Path) -> None:
@@ -108,5 +108,6 @@ def test_a_damaged_study_is_named(tmp_path: Path) -> None:
 def test_shipped_results_are_of_the_plans_they_lie_under() -> None:
     for folder in shipped_studies():
         results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-        assert results["plan"]["name"] == folder.name
+        is_generated = results["plan"]["data"]["source"] == "stories"
+        assert folder.name == results["plan"]["name"] + "-stories" * is_generated
         assert folder.parent == SHIPPED

@@ -15,13 +15,13 @@ from manyheads.report.reading import read_study
 
 FORMAT = 1
 SHIPPED = Path(manyheads.__file__).parent / "study" / "results"
-"""Where the package keeps the results of its studies, a folder a plan."""
-ORDER = ("three-models", "own-recipe", "head-count")
+"""Where the package keeps the results of its studies, a folder per plan and data."""
+ORDER = ("three-models", "own-recipe", "own-recipe-stories", "head-count")
 """The studies of the page; each has its own place there and its own numbers."""
 _OF_PLAN = ("name", "description", "seeds", "models", "comparisons", "protocol", "data")
 _OF_RUN = (
     *("model", "num_heads", "seed", "parameters", "steps", "selected_step", "validation_loss"),
-    *("test_loss", "test_perplexity", "seconds", "tokens_seen", "learning_rate"),
+    *("test_loss", "test_perplexity", "seconds", "tokens_seen", "learning_rate", "labelled"),
 )
 _OF_TRACE = ("step", "validation_loss")
 _METRICS = ("test_loss", "test_perplexity", "validation_loss", "seconds")
@@ -41,10 +41,11 @@ def shipped_studies(folder: Path | None = None) -> tuple[Path, ...]:
     return tuple(folder / name for name in ORDER if (folder / name / "results.json").is_file())
 
 
-def study_part(results: Mapping[str, Any], limits: Sequence[str]) -> dict[str, Any]:
+def study_part(name: str, results: Mapping[str, Any], limits: Sequence[str]) -> dict[str, Any]:
     """What the page shows of a study.
 
     Args:
+        name: the name of its folder.
         results: what its `results.json` holds.
         limits: what its numbers do not show, a paragraph each.
 
@@ -56,7 +57,7 @@ def study_part(results: Mapping[str, Any], limits: Sequence[str]) -> dict[str, A
             model: _chosen(metrics, _METRICS) for model, metrics in results["aggregate"].items()
         }
         return {
-            "name": results["plan"]["name"],
+            "name": name,
             "plan": _chosen(results["plan"], _OF_PLAN),
             "plan_sha256": results["plan_sha256"],
             "data_sha256": results["data_sha256"],
@@ -81,9 +82,10 @@ def study_data(folder: Path | None = None) -> dict[str, Any]:
         StudyError: the results of a study are damaged or lack a part.
     """
     parts = []
-    for results in map(read_study, shipped_studies(folder)):
+    for place in shipped_studies(folder):
+        results = read_study(place)
         limits = [text for text in (recipe_notice(results), *cautions(results)) if text]
-        parts.append(study_part(results.document, limits))
+        parts.append(study_part(place.name, results.document, limits))
     return {"format": FORMAT, "studies": parts}
 
 

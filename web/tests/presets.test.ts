@@ -35,7 +35,7 @@ describe("the address of the models view", () => {
   });
 
   it.each<Partial<ModelsPlace>>([
-    { preset: "fish" },
+    { preset: "rainbow" },
     { preset: null, text: "A dog & a cat = friends? 50% # more\nlines" },
     { preset: null, text: "" },
     { temperature: 0 },
@@ -62,7 +62,7 @@ describe("the address of the models view", () => {
     ["heads=own.own.own.own", {}],
     ["word=-3&heads=....", {}],
     ["%E0%A4%A&&&=", {}],
-    ["/?preset=fish", { preset: "fish" }],
+    ["/?preset=rainbow", { preset: "rainbow" }],
   ])("falls back where %s makes no sense", (part, change) => {
     expect(decodeModels(part)).toEqual(there(change));
   });

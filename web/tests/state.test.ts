@@ -22,7 +22,7 @@ describe("the address", () => {
     ["#worksheet", "worksheet", ""],
     ["#worksheet/three-heads/main/dots?head=2", "worksheet", "three-heads/main/dots?head=2"],
     ["#worksheet?head=2", "worksheet", "head=2"],
-    ["#models/preset=needle", "models", "preset=needle"],
+    ["#models/preset=car", "models", "preset=car"],
     ["#study/own-recipe", "study", "own-recipe"],
     ["#learn/quiz/scale", "learn", "quiz/scale"],
     ["#teach", "teach", ""],

@@ -1,6 +1,7 @@
 """`python -m manyheads.cli.ship`: carry a study's models into the package."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -26,20 +27,30 @@ def ship(study: Path, out: Path, seed: int, data: Path | None) -> None:
 
     \b
     Example:
-      python -m manyheads.cli.ship runs/three-models src/manyheads/checkpoints/data --data FILE
+      python -m manyheads.cli.ship runs/own-recipe src/manyheads/checkpoints/data --data FILE
     """
+    import torch
+
     from manyheads.checkpoints.shipping import ship as ship_models
-    from manyheads.data.windows import fixed_slice
+    from manyheads.models.heroes import beginnings_of, measure_heroes
     from manyheads.study.corpus import corpus_for
     from manyheads.study.plan import plan as read_plan
-    from manyheads.study.train import VALIDATION_SEED
+    from manyheads.study.train import validation_slice
 
+    torch.set_num_threads(1)  # as studies do; single words are slower with more
     plan = read_plan(study / "plan.toml")
-    split = corpus_for(plan, data).validation
-    places = fixed_slice(split, plan.protocol.validation_windows, seed=VALIDATION_SEED)
-    windows = [split.windows(part) for part in places.split(_AT_ONCE)]
+    corpus = corpus_for(plan, data)
+    parts = validation_slice(plan, corpus).split(_AT_ONCE)
+    windows = [corpus.validation.windows(part) for part in parts]
     batches = [(tokens, targets[:, 0]) for tokens, targets in windows]
-    index = ship_models(study, out, seed=seed, batches=batches)
+    words = corpus.tokenizer.words
+    stories = ([words[index] for index in story] for story in corpus.validation.stories())
+    measure = partial(
+        measure_heroes, tokenizer=corpus.tokenizer, beginnings=beginnings_of(stories, known=words)
+    )
+    index = ship_models(
+        study, out, seed=seed, batches=batches, heroes=lambda model: measure(model).to_dict()
+    )
     for name, entry in index["models"].items():
         gap = entry["validation_loss_float16"] - entry["validation_loss"]
         click.echo(f"{name}: {entry['size']:,} bytes, float16 costs {gap:+.1e} nats")

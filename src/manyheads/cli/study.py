@@ -75,7 +75,8 @@ def _takes(each: "Plan") -> str:
     checks = sum(len(model.candidates) for model in each.models if len(model.candidates) > 1)
     data = "generated stories" if each.data.source == "stories" else "TinyStories"
     text = f"{len(each.models)} models x {len(each.seeds)} seeds = {runs} runs"
-    text += f" of {each.protocol.steps:,} steps"
+    most = "at most " if each.protocol.stop_after else ""
+    text += f" of {most}{each.protocol.steps:,} steps"
     if checks:
         steps = each.protocol.lr_check_steps or each.protocol.steps
         text += f", after {checks} learning-rate checks of {steps:,} steps"
@@ -93,7 +94,11 @@ def _seeds(_context: click.Context, _option: click.Parameter, text: str | None) 
 
 _RUN_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
-        "--data", type=_FILE, metavar="FILE", help="File of stories: text, JSON lines or Parquet."
+        "--data",
+        type=_FILE,
+        metavar="FILE",
+        help="File of stories: text, JSON lines or Parquet; or tinystories, which downloads 19 MB. "
+        "Generated stories unless given.",
     ),
     click.option(
         "--out", type=_FOLDER, metavar="DIR", help="Folder of the study (default study-PLAN)."
@@ -172,7 +177,8 @@ def run(
     \b
     Examples:
       manyheads study run smoke --out my-smoke
-      manyheads study run three-models --data stories.jsonl --out three --jobs 2
+      manyheads study run own-recipe --out own --jobs 2
+      manyheads study run three-models --data stories.jsonl --out three
       manyheads study run three-models --data stories.jsonl --out three --resume
     """
     from manyheads.cli.study_progress import watching

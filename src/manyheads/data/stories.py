@@ -20,7 +20,9 @@ _NAMES = """
 Lily/Tom Mia/Ben Anna/Sam Lucy/Max Sara/Leo Emma/Tim Ella/Jack Zoe/Finn Nora/Noah Clara/Oscar
 Maya/Peter Alice/Paul Molly/David Amy/Henry Jane/Simon Kate/Adam Lena/Luke Nina/Oliver
 Tina/Daniel Eva/Eric Ruth/Felix Sally/Hugo Wendy/Ivan Polly/Jonas Hanna/Karl Julia/Martin
-Laura/Nico Maria/Otto Olga/Victor Greta/Walter
+Laura/Nico Maria/Otto Olga/Victor Greta/Walter Rosa/Marco Freya/Anton Ida/Emil Nelly/Ralf
+Vera/Boris Iris/Edgar Dora/Hector Flora/Conrad Stella/Gustav Bella/Rufus Ada/Milo Thea/Jasper
+Cora/Silas Elsa/Bruno Lotte/Fritz Gina/Pablo Hazel/Dexter Ivy/Linus June/Otis Pearl/Wilbur
 """
 
 
@@ -49,41 +51,61 @@ SLOTS: dict[str, tuple[dict[str, str], ...]] = {
     "friend": tuple({"friend": "/".join(pair.split("/")[::-1])} for pair in _NAMES.split()),
     "age": _words("age", "three four five six seven eight nine ten"),
     "trait": _words(
-        "trait", "kind brave clever curious cheerful gentle quiet lively patient careful"
+        "trait",
+        """kind brave clever curious cheerful gentle quiet lively patient careful honest polite shy
+        funny dreamy stubborn helpful merry""",
     ),
     "time": _words("time", "morning afternoon evening day"),
     "days": _words("days", "two three four five six seven"),
-    "sky": _words("sky", "fine bright quiet lovely lazy ordinary pleasant calm"),
+    "sky": _words("sky", "fine bright quiet lovely lazy ordinary pleasant calm misty golden busy"),
     "thing": _words(
         "thing",
         """kite/kites ball/balls drum/drums doll/dolls bell/bells shell/shells stone/stones
         button/buttons marble/marbles ring/rings book/books feather/feathers balloon/balloons
-        coin/coins ribbon/ribbons trumpet/trumpets crayon/crayons flag/flags""",
+        coin/coins ribbon/ribbons trumpet/trumpets crayon/crayons flag/flags pebble/pebbles
+        spoon/spoons cup/cups hammer/hammers ticket/tickets map/maps mask/masks mirror/mirrors
+        magnet/magnets pencil/pencils robot/robots rocket/rockets sticker/stickers top/tops
+        whistle/whistles candle/candles brush/brushes""",
     ),
     "colour": _words(
         "colour", "red blue green yellow pink purple orange brown black white golden silver grey"
     ),
-    "quality": _words("quality", "old new small big shiny pretty lovely tiny"),
+    "quality": _words(
+        "quality", "old new small big shiny pretty lovely tiny round dusty heavy light strange"
+    ),
     "place": _words(
-        "place", "garden park forest meadow yard barn village field valley market orchard square"
+        "place",
+        """garden park forest meadow yard barn village field valley market orchard square street
+        castle library museum zoo playground station stable vineyard jungle desert attic cellar""",
     ),
     "spot": _words(
         "spot",
         """tree bench gate well pond bridge fence hill rocks flowers bushes stairs trees steps
-        river lake wall cave""",
+        river lake wall cave fountain statue signpost haystack shed hedge tower ditch
+        lighthouse stream""",
     ),
-    "container": _words("container", "basket box bag drawer jar chest bucket cupboard trunk pot"),
+    "container": _words(
+        "container",
+        "basket box bag drawer jar chest bucket cupboard trunk pot suitcase sack barrel tin",
+    ),
     "animal": _values(
         "animal sound",
         """cat purred, dog barked, duck quacked, bird sang, frog croaked, lamb bleated,
         pony neighed, owl hooted, mouse squeaked, hen clucked, pig grunted, bear growled,
-        bee buzzed, cow mooed, goose hissed, donkey brayed""",
+        bee buzzed, cow mooed, goose hissed, donkey brayed, wolf howled, crow cawed, pigeon cooed,
+        lion roared, snake rattled, puppy whined, parrot whistled, elephant trumpeted""",
     ),
-    "food": _words("food", "bread cheese cake honey corn rice pie pudding jam fruit soup porridge"),
+    "food": _words(
+        "food",
+        """bread cheese cake honey corn rice pie pudding jam fruit soup porridge butter chocolate
+        popcorn toast yoghurt lemonade""",
+    ),
     "parent": _words("parent", "mother father grandmother grandfather aunt uncle"),
-    "vehicle": _words("vehicle", "boat train car cart wagon bus truck van"),
-    "glad": _words("glad", "happy glad proud pleased delighted thankful"),
-    "sad": _words("sad", "sad upset worried unhappy lonely"),
+    "vehicle": _words(
+        "vehicle", "boat train car cart wagon bus truck van tractor sledge coach ferry"
+    ),
+    "glad": _words("glad", "happy glad proud pleased delighted thankful joyful excited"),
+    "sad": _words("sad", "sad upset worried unhappy lonely gloomy"),
     "trouble": _values(
         "tool weather comfort",
         """lamp dark safe, umbrella rainy dry, scarf cold warm, fan hot cool, boots muddy clean,
@@ -91,17 +113,28 @@ SLOTS: dict[str, tuple[dict[str, str], ...]] = {
     ),
     "plant": _words(
         "plant",
-        """tulip/tulips pumpkin/pumpkins carrot/carrots bean/beans melon/melons berry/berries""",
+        """tulip/tulips pumpkin/pumpkins carrot/carrots bean/beans melon/melons berry/berries
+        rose/roses onion/onions daisy/daisies cucumber/cucumbers""",
     ),
     "craft": _values(
         "gift stuff",
-        """card paper, mat straw, bowl clay, puppet cloth, whistle wood, crown cardboard""",
+        """card paper, mat straw, bowl clay, puppet cloth, stool wood, crown cardboard,
+        necklace string, pillow wool""",
     ),
     "work": _values(
         "worker workplace",
         """baker bakery, farmer farm, sailor harbour, gardener greenhouse, teacher school,
-        doctor hospital, miller mill, painter studio""",
+        doctor hospital, miller mill, painter studio, nurse clinic, cook kitchen, fisher pier,
+        smith forge""",
     ),
+    "season": _words("season", "spring summer autumn winter"),
+    "hobby": _words("hobby", "run hop skip draw hum read hike explore dig count"),
+    "garment": _words("garment", "hat coat cap jacket sweater hood cape apron vest belt"),
+    "skill": _words("skill", "swim dance sing skate juggle climb paint knit write dive ski row"),
+    "dish": _words("dish", "stew salad sauce custard spaghetti pizza curry omelette jelly tart"),
+    "spice": _words("spice", "salt sugar pepper cinnamon flour milk oil vinegar"),
+    "structure": _words("structure", "hut castle raft swing dam ladder nest cabin maze slide"),
+    "material": _words("material", "timber sand mud rope bamboo gravel cement bark"),
 }
 """Every slot and its values, in the order in which they are drawn."""
 
@@ -133,7 +166,12 @@ KINDS = {
     **dict.fromkeys(("place", "spot", "container"), "place"),
     **dict.fromkeys(("sound", "weather", "comfort", "workplace", "stuff"), "association"),
     **dict.fromkeys(("animal", "parent", "worker"), "character"),
-    **dict.fromkeys(("food", "gift", "plant", "thing", "tool", "vehicle"), "object"),
+    **dict.fromkeys(
+        ("dish", "food", "garment", "gift", "material", "plant", "spice", "structure", "thing"),
+        "object",
+    ),
+    **dict.fromkeys(("tool", "vehicle"), "object"),
+    "skill": "action",
     "colour": "colour",
 }
 """The usual kind of agreement of each labelled form."""
@@ -151,8 +189,8 @@ class Agreement:
     """A labelled test: to predict the target, a head must find what determines it."""
 
     kind: str
-    """One of "name", "pronoun", "number", "object", "character", "owner", "colour", "place" or
-    "association" (a duck quacked; the baker's workplace is the bakery)."""
+    """One of "name", "pronoun", "number", "object", "character", "owner", "colour", "place",
+    "action" or "association" (a duck quacked; the baker's workplace is the bakery)."""
     target: str
     """The word to predict, in lower case."""
     target_index: int
@@ -280,7 +318,7 @@ def _plots() -> tuple[tuple[tuple[_Sentence, ...], ...], ...]:
     return tuple(
         tuple(
             tuple(map(_sentence, beat))
-            for beat in (given["openings"], *plot["beats"], given["endings"])
+            for beat in (given["openings"], given["habits"], *plot["beats"], given["endings"])
         )
         for plot in given["plots"]
     )

@@ -21,6 +21,7 @@ SPECIAL_WORDS = ("[PAD]", "[BOS]", "[EOS]", "[UNK]")
 
 _MARK = r"[\p{L}\p{M}]"
 _PIECE = rf"{_MARK}+(?:'{_MARK}+)*|\p{{N}}+|[^\s\p{{L}}\p{{M}}\p{{N}}]"
+_ASCII_PIECE = r"[a-z]+(?:'[a-z]+)?|[0-9]+|[^\w\s]"
 _STRAIGHT = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2026": "..."}
 
 
@@ -54,7 +55,12 @@ class WordTokenizer:
 
     @classmethod
     def train(
-        cls, stories: Iterable[str], *, vocab_size: int = 4000, min_count: int = 2
+        cls,
+        stories: Iterable[str],
+        *,
+        vocab_size: int = 4000,
+        min_count: int = 2,
+        is_ascii: bool = False,
     ) -> "WordTokenizer":
         """Choose the most frequent words of the given stories, ties in alphabetical order.
 
@@ -62,6 +68,8 @@ class WordTokenizer:
             stories: texts of the training split only.
             vocab_size: maximum number of words, the four special ones included.
             min_count: minimum number of occurrences of a word.
+            is_ascii: words have letters a to z and at most one apostrophe, numbers have digits 0 to
+                9, and all other letters are left out.
 
         Raises:
             DataError: vocab_size is too small for a word.
@@ -71,7 +79,7 @@ class WordTokenizer:
         from tokenizers import Tokenizer, models, trainers
 
         tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL_WORDS[UNK_ID]))
-        _set_rules(tokenizer)
+        _set_rules(tokenizer, is_ascii)
         trainer = trainers.WordLevelTrainer(
             vocab_size=vocab_size,
             min_frequency=min_count,
@@ -194,11 +202,14 @@ class Joiner:
         return word if glued else f" {word}"
 
 
-def _set_rules(tokenizer: "Tokenizer") -> None:
+def _set_rules(tokenizer: "Tokenizer", is_ascii: bool) -> None:
     from tokenizers import Regex, normalizers, pre_tokenizers
 
     # The library types these attributes as read-only, and documents them as settable.
     straight = [normalizers.Replace(curly, plain) for curly, plain in _STRAIGHT.items()]
-    rules = [normalizers.NFC(), normalizers.Lowercase(), *straight]
+    unified = normalizers.NFKC() if is_ascii else normalizers.NFC()
+    rules = [unified, normalizers.Lowercase(), *straight]
     tokenizer.normalizer = normalizers.Sequence(rules)
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECE), "removed", invert=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(
+        Regex(_ASCII_PIECE if is_ascii else _PIECE), "removed", invert=True
+    )

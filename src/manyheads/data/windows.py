@@ -5,6 +5,7 @@ So a window is a slice, padded on the left, and never contains words of another 
 """
 
 import hashlib
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -19,6 +20,7 @@ from manyheads.models.config import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 MAX_TARGETS_PER_WINDOW = 64
 _SPLIT_NAMES = ("train", "validation", "test")
+_PUBLISHED_SALT = 31415
 
 
 class Split:
@@ -55,6 +57,11 @@ class Split:
     def num_targets(self) -> int:
         """Number of targets, `[EOS]` included."""
         return len(self.positions)
+
+    def stories(self) -> list[list[int]]:
+        """The ids of each story's words."""
+        pairs = zip(self.starts.tolist(), self.lengths.tolist(), strict=True)
+        return [self._row[start : start + length - 1].tolist() for start, length in pairs]
 
     def windows(
         self, first: Int64[Tensor, " B"], num_targets: int = 1
@@ -141,14 +148,52 @@ class Corpus:
     """Fraction of each split's words that are not in the vocabulary, 0 to 1."""
 
 
+def normalised(story: str) -> str:
+    """A story without differences of case, spacing and the encoding of letters."""
+    return " ".join(unicodedata.normalize("NFKC", story).lower().split())
+
+
 def split_of_story(story: str) -> str:
     """Split of a story, by a stable hash: 80 % train, 10 % validation, 10 % test."""
-    tenth = int.from_bytes(hashlib.sha256(story.encode()).digest()[:8], "big") % 10
+    tenth = _number(story) % 10
     return "train" if tenth < 8 else "validation" if tenth == 8 else "test"
 
 
+def split_of_normalised(story: str) -> str:
+    """Split of a normalised story in the published protocol: 80, 10 and 10 %.
+
+    Source: nipunbatra/attention, notebooks/wordlm/wordlm.py, stable_story_split.
+    """
+    tenths = _number(f"{_PUBLISHED_SALT}\0{story}") * 10
+    return _SPLIT_NAMES[(tenths >= 8 << 64) + (tenths >= 9 << 64)]
+
+
+def _number(text: str) -> int:
+    """The first 64 bits of a text's hash."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def _divided(distinct: Sequence[str], is_normalised: bool) -> dict[str, list[str]]:
+    """The stories of each split."""
+    texts: dict[str, list[str]] = {name: [] for name in _SPLIT_NAMES}
+    if not is_normalised:
+        for story in distinct:
+            texts[split_of_story(story)].append(story)
+        return texts
+    plain = {normalised(story): story for story in reversed(distinct)}  # the first of equal ones
+    for key in sorted(plain, key=lambda key: hashlib.sha256(key.encode()).digest()):
+        texts[split_of_normalised(key)].append(plain[key])
+    return texts
+
+
 def build_corpus(
-    stories: Iterable[str], *, vocab_size: int = 4000, min_count: int = 2, context: int = 64
+    stories: Iterable[str],
+    *,
+    vocab_size: int = 4000,
+    min_count: int = 2,
+    context: int = 64,
+    is_normalised: bool = False,
+    has_ascii_words: bool = False,
 ) -> Corpus:
     """Split stories, choose the vocabulary from the training split, and tokenise.
 
@@ -157,21 +202,24 @@ def build_corpus(
         vocab_size: the most words that are kept, the four special ones included.
         min_count: minimum number of occurrences of a word in the training split.
         context: T, the length of a window.
+        is_normalised: compare and split stories by their normalised text, and put those of a split
+            in the order of its hash.
+        has_ascii_words: words of ASCII letters only, as in `WordTokenizer.train`.
 
     Raises:
         DataError: a split would be empty, or no word is frequent enough.
     """
     given = [story.strip() for story in stories]
     distinct = list(dict.fromkeys(story for story in given if story))
-    texts: dict[str, list[str]] = {name: [] for name in _SPLIT_NAMES}
-    for story in distinct:
-        texts[split_of_story(story)].append(story)
+    texts = _divided(distinct, is_normalised)
     for name, members in texts.items():
         if not members:
             raise DataError(
                 f"stories ({len(distinct)}) leave the {name} split empty: give more stories"
             )
-    tokenizer = WordTokenizer.train(texts["train"], vocab_size=vocab_size, min_count=min_count)
+    tokenizer = WordTokenizer.train(
+        texts["train"], vocab_size=vocab_size, min_count=min_count, is_ascii=has_ascii_words
+    )
     if tokenizer.vocab_size <= UNK_ID + 1:
         raise DataError(f"min_count ({min_count}) leaves no word of the stories: use a lower value")
     ids = {name: [tokenizer.encode(story) for story in texts[name]] for name in _SPLIT_NAMES}
@@ -183,7 +231,7 @@ def build_corpus(
         test=SealedSplit(splits["test"], digest),
         tokenizer=tokenizer,
         sha256=digest,
-        num_duplicates=len(given) - len(distinct),
+        num_duplicates=len(given) - sum(map(len, texts.values())),
         num_stories={name: split.num_stories for name, split in splits.items()},
         num_targets={name: split.num_targets for name, split in splits.items()},
         unknown_rates={name: _unknown_rate(ids[name]) for name in _SPLIT_NAMES},
@@ -258,6 +306,27 @@ class TrainingOrder:
         number = torch.arange(len(story)) - (torch.cumsum(counts, 0) - counts)[story]
         blocks = split.starts[story] - offsets[story] + number * n
         return blocks[torch.randperm(len(blocks), generator=generator)]
+
+
+class DrawnOrder:
+    """The batches of a training run whose targets are drawn with replacement.
+
+    The same step always gives the same batch.
+
+    Args:
+        split: the training split.
+        batch_targets: targets of a batch, each with a window of its own.
+        seed: random seed of the draws, 0 to 4095.
+    """
+
+    def __init__(self, split: Split, *, batch_targets: int, seed: int) -> None:
+        self._split, self._count, self._seed = split, batch_targets, seed
+
+    def batch(self, step: int) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, "B 1"]]:
+        """The windows (B, T) and targets (B, 1) of one step, counted from 0."""
+        generator = torch.Generator().manual_seed((self._seed << 20) + step)
+        places = torch.randint(self._split.num_targets, (self._count,), generator=generator)
+        return self._split.windows(self._split.positions[places])
 
 
 def fixed_slice(split: Split, count: int, *, seed: int) -> Int64[Tensor, " N"]:

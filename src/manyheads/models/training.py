@@ -4,6 +4,7 @@ So the optimiser, the gradient norm, a checkpoint and the exchange between proce
 operation each.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -13,8 +14,10 @@ from torch.nn import functional as F
 
 from manyheads.core.errors import ConfigError
 from manyheads.models import build_model
-from manyheads.models.config import ModelConfig
+from manyheads.models.config import PAD_ID, ModelConfig
 from manyheads.models.training_step import Candidates, Numbers, Workspace, attention_step, mlp_step
+
+_WORDS = "token_embedding.weight"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,16 +42,20 @@ class Trainable:
         seed: int = 11,
         embedding_scale: float = 1.0,
         output_bias: Float[Tensor, " V"] | None = None,
+        is_linear: bool = False,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> "Trainable":
         """Build a model from a seed; layers of equal shape get equal initial values.
+
+        The embedding of padding is zero and stays zero.
 
         Args:
             config: kind and sizes.
             seed: random seed of the initial values; torch's global generator does not change.
             embedding_scale: factor of the initial embeddings, which torch draws from N(0, 1).
             output_bias: (V,), initial value of the vocabulary bias; torch's default unless given.
+            is_linear: W_Q, W_K and W_V start as `nn.Linear` does, not as `nn.MultiheadAttention`.
             device: device of the parameters.
             dtype: float32 or float64.
 
@@ -56,8 +63,9 @@ class Trainable:
             ConfigError: output_bias has another length.
         """
         with torch.random.fork_rng(devices=[]):
-            model = _built(config, seed, dtype)
+            model = _built(config, seed, dtype, is_linear)
         with torch.no_grad():
+            model.get_parameter(_WORDS)[PAD_ID] = 0
             for name, parameter in model.named_parameters():
                 if name.endswith("embedding.weight"):
                     parameter.mul_(embedding_scale)
@@ -93,7 +101,9 @@ class Trainable:
         with torch.no_grad():
             params, grads = self.parts(self.flat), self.parts(self.grad)
             numbers = Numbers(params=params, grads=grads, space=self._space, candidates=candidates)
-            return step(self.config, numbers, tokens, targets)
+            loss = step(self.config, numbers, tokens, targets)
+            grads[_WORDS][PAD_ID] = 0
+            return loss
 
     def losses(
         self, tokens: Int64[Tensor, "B T"], targets: Int64[Tensor, " B"]
@@ -109,7 +119,7 @@ def _parts(flat: Tensor, model: nn.Module) -> list[Tensor]:
     return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
-def _built(config: ModelConfig, seed: int, dtype: torch.dtype) -> nn.Module:
+def _built(config: ModelConfig, seed: int, dtype: torch.dtype, is_linear: bool) -> nn.Module:
     """Each layer has its own random seed, so its values do not depend on other layers' sizes."""
     torch.manual_seed(seed)
     model = build_model(config)
@@ -120,6 +130,10 @@ def _built(config: ModelConfig, seed: int, dtype: torch.dtype) -> nn.Module:
         if layer is not None:
             torch.manual_seed((seed << 8) + index)
             layer.reset_parameters()
+    if is_linear and config.num_heads is not None:
+        torch.manual_seed((seed << 8) + 2)
+        stacked = model.get_parameter("attention.in_proj_weight")
+        nn.init.kaiming_uniform_(stacked, a=math.sqrt(5))  # as nn.Linear.reset_parameters
     if config.pattern == "uniform":
         with torch.no_grad():
             model.query_rows.zero_()  # type: ignore[operator]  # an attention model has them

@@ -18,6 +18,7 @@ def cautions(results: ReportData) -> tuple[str, ...]:
         _seeds(results),
         _data(results),
         _budget(results),
+        _ends(results),
         _rates(results),
         _sizes(results),
         _comparisons(results),
@@ -94,11 +95,8 @@ def _data(results: ReportData) -> str:
 
 
 def _budget(results: ReportData) -> str:
-    """Whether the budget was too long (the loss rose again) or too short (it was still falling)."""
-    texts = [
-        "Every model trained for the same number of steps. That is neither equal time nor the "
-        "best number for each model."
-    ]
+    """Whether the loss rose again, because the budget was too long."""
+    texts = [_same_steps(results)]
     rises = {model: rises for model in results.models if (rises := _rises(results, model))}
     if rises:
         texts.append(
@@ -106,14 +104,49 @@ def _budget(results: ReportData) -> str:
             "then rose, because the model overfitted. Which model is best then depends on when "
             "each starts to overfit."
         )
-    going = [model for model in results.models if _still_falling(results, model)]
-    if going:
-        which = "every model" if len(going) == len(results.models) else listed(going)
-        texts.append(
-            f"In most runs of {which} the last step had the lowest validation loss, so more steps "
-            "would probably lower it further."
-        )
     return " ".join(texts)
+
+
+def _ends(results: ReportData) -> str:
+    """The runs whose selected step is at an end of the validated steps."""
+    texts = []
+    for place, says in (
+        (0, "first validation: a better step may be near it, so validate more often"),
+        (-1, "last validation: more steps would probably lower the loss further"),
+    ):
+        found = {model: _selected_at(results, model, place) for model in results.models}
+        parts = [
+            f"{number} of {counted(len(results.of(model)), 'run')} of {model}"
+            for model, number in found.items()
+            if number
+        ]
+        if len(parts) > 4:
+            parts = [f"{sum(found.values())} of {counted(len(results.runs), 'run')}"]
+        if parts:
+            texts.append(f"In {listed(parts)} the selected step is that of the {says}.")
+    return " ".join(texts)
+
+
+def _selected_at(results: ReportData, model: str, place: int) -> int:
+    """Number of a model's runs that were selected at their first (0) or last (-1) validation."""
+    return sum(
+        bool(trace) and run["selected_step"] == trace[place][0]
+        for run in results.of(model)
+        for trace in [trace_of(run)]
+    )
+
+
+def _same_steps(results: ReportData) -> str:
+    limit = _table(results.plan, "protocol").get("stop_after")
+    if limit is None:
+        return (
+            "Every model trained for the same number of steps. That is neither equal time nor the "
+            "best number for each model."
+        )
+    return (
+        f"A run ended {whole(limit)} steps after its lowest validation loss, so the runs differ in "
+        "length. A loss that falls again later is not seen."
+    )
 
 
 def _rises(results: ReportData, model: str) -> list[float]:
@@ -138,12 +171,6 @@ def _risen(results: ReportData, rises: Mapping[str, list[float]]) -> str:
         f"{number} of {counted(len(results.runs), 'run')}, of {len(rises)} models (by up to "
         f"{most:.3f} nats),"
     )
-
-
-def _still_falling(results: ReportData, model: str) -> bool:
-    runs = results.of(model)
-    at_end = [run for run in runs if run["selected_step"] == run["steps"]]
-    return 2 * len(at_end) > len(runs)
 
 
 def _rates(results: ReportData) -> str:

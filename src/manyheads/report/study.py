@@ -18,6 +18,7 @@ from manyheads.report.figures import (
     loss_figure,
     removal_figure,
 )
+from manyheads.report.labelled import labelled_table
 from manyheads.report.pages import (
     FIGURES,
     Block,
@@ -29,6 +30,7 @@ from manyheads.report.pages import (
     html_from_document,
     markdown_from_document,
 )
+from manyheads.report.published import protocol_table, published_table
 from manyheads.report.reading import ReportData, read_study
 from manyheads.report.tables import (
     analysed,
@@ -40,7 +42,6 @@ from manyheads.report.tables import (
     measures_table,
     models_table,
     paired_table,
-    published_table,
     removal_summary,
     runs_table,
     settings_table,
@@ -57,6 +58,7 @@ def document_from_results(results: ReportData) -> Document:
         _published_section(results),
         _curves_section(results),
         _heads_section(results),
+        _labelled_section(results),
         Section(
             title="What these numbers do not show",
             blocks=(Bullets(items=cautions(results)),),
@@ -116,7 +118,9 @@ def _counts_section(results: ReportData) -> Section | None:
 
 
 def _published_section(results: ReportData) -> Section | None:
-    if not is_frozen_protocol(results):
+    planned = results.plan.get("data")
+    is_generated = isinstance(planned, dict) and planned.get("source") == "stories"
+    if is_generated or not is_frozen_protocol(results):
         return None
     source = results.facts("data").get("num_stories")
     train = source.get("train") if isinstance(source, dict) else None
@@ -126,13 +130,27 @@ def _published_section(results: ReportData) -> Section | None:
         else "Here others were used"
     )
     text = Paragraph(
-        text=f"The protocol is that of a published experiment with 6,000 stories. {here}, and "
-        "split and vocabulary differ too. Compare only the order of the models and the size "
-        "of the gaps, not the losses."
+        text="The protocol is that of a published experiment (nipunbatra/attention) with 6,000 "
+        f"stories. {here}, so split and vocabulary differ too. Compare only the order of the "
+        "models and the size of the gaps, not the losses."
     )
     return Section(
-        title="Comparison with the published figures", blocks=(text, published_table(results))
+        title="Comparison with the published figures",
+        blocks=(text, published_table(results), protocol_table(results)),
     )
+
+
+def _labelled_section(results: ReportData) -> Section | None:
+    table = labelled_table(results, results.models)
+    if table is None:
+        return None
+    text = Paragraph(
+        text="A generated story says which earlier words determine a word. One word per story and "
+        "kind was drawn, from stories after those of the study. As a null, the labels of "
+        "different stories were exchanged, by distance. The best head was chosen on the same "
+        "stories, so its share is slightly too high; results.json has all heads."
+    )
+    return Section(title="Which head finds the source of a word", blocks=(text, table))
 
 
 def _curves_section(results: ReportData) -> Section | None:

@@ -94,14 +94,6 @@ def _arm(results: ReportData, width: int | None, group: list[tuple[int, str]]) -
     )
 
 
-# Test cross-entropy (mean, sd) in nats and perplexity of the published experiment, 6,000 stories.
-PUBLISHED = {
-    "mlp": (3.9433, 0.0077, 51.59),
-    "one-head": (3.4450, 0.0105, 31.34),
-    "four-heads": (3.3597, 0.0212, 28.78),
-}
-
-
 def of_runs(results: ReportData, models: Sequence[str] | None = None) -> str:
     """Description of runs: models, seeds, plan and its hash."""
     chosen = results.models if models is None else tuple(models)
@@ -234,28 +226,6 @@ def curve_table(results: ReportData, model: str) -> Table:
     return Table(
         title=f"Validation loss by step, nats per token. {of_runs(results, [model])}",
         columns=("step", *(f"seed {seed}" for seed in traces)),
-        rows=tuple(rows),
-    )
-
-
-def published_table(results: ReportData) -> Table:
-    """The figures of the published experiment and ours."""
-    rows = [
-        (
-            model,
-            mean_sd(PUBLISHED[model][0], PUBLISHED[model][1]),
-            mean_sd(results.mean(model, "test_loss"), results.sd(model, "test_loss")),
-            fixed(PUBLISHED[model][2], 2),
-            fixed(results.mean(model, "test_perplexity"), 2),
-        )
-        for model in results.models
-        if model in PUBLISHED
-    ]
-    names = ("model", "published loss", "loss here", "published ppl.", "ppl. here")
-    return Table(
-        title="Test cross-entropy in nats per token, mean ± standard deviation, and perplexity: "
-        f"published with 6,000 stories, and here with other data. {of_runs(results)}",
-        columns=names,
         rows=tuple(rows),
     )
 

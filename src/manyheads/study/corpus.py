@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
+from manyheads.core.errors import DataError
 from manyheads.data.windows import Corpus, Split, build_corpus
 from manyheads.models.training import Trainable
 from manyheads.study.machine import Crew
@@ -32,6 +33,8 @@ def corpus_for(
         vocab_size=plan.tokenizer.vocab_size,
         min_count=plan.tokenizer.min_count,
         context=plan.protocol.context,
+        is_normalised=plan.data.split_by is not None,
+        has_ascii_words=plan.tokenizer.words is not None,
     )
 
 
@@ -46,6 +49,11 @@ def _stories(plan: Plan, data: Path | None, tell: Callable[[str], object]) -> li
 
         assert wanted.count is not None  # checked by the plan
         return generate_stories(wanted.count, seed=wanted.seed)
+    if wanted.source == "file":
+        raise DataError(
+            f"data of plan {plan.name} (a file) must be given: add --data FILE with the stories "
+            f"of hash {wanted.sha256 or 'unknown'}"
+        )
     from manyheads.data.text import download_tinystories
 
     return read_stories(download_tinystories(tell=tell), limit=wanted.count)

@@ -326,16 +326,16 @@ def open_folder(path: Path, plan: Plan, data_sha256: str) -> Folder:
             before the first step was changed.
     """
     document = read_json(path / "study.json")
+    if document.get("data_sha256") != data_sha256:
+        raise StudyError(
+            f"data ({data_sha256[:12]}) are not those that {path} was started with "
+            f"({str(document.get('data_sha256'))[:12]}): give the same data, or another folder"
+        )
     frozen = document.get("plan_sha256")
     if frozen != plan.sha256:
         raise PlanError(
             f"plan {plan.name} ({plan.sha256[:12]}) is not the one that was frozen in {path} "
             f"({str(frozen)[:12]}): use {path / 'plan.toml'} and the same seeds, or another folder"
-        )
-    if document.get("data_sha256") != data_sha256:
-        raise StudyError(
-            f"data ({data_sha256[:12]}) are not those that {path} was started with "
-            f"({str(document.get('data_sha256'))[:12]}): give the same data, or another folder"
         )
     facts = document.get("data")
     if not isinstance(facts, dict) or not isinstance(document.get("environment"), dict):

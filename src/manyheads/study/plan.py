@@ -32,6 +32,7 @@ MAX_SEED = 2**12 - 1  # so that seed and step, or epoch, fit the 32 bits of a ge
 _LARGEST = 2**53  # largest whole number that a float64 represents exactly, and all below it
 
 T = TypeVar("T")
+Source = Literal["stories", "tinystories", "file"]
 Name = Annotated[str, Field(strict=True, pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
 Positive = Annotated[int, Field(strict=True, ge=1, le=_LARGEST)]
 Natural = Annotated[int, Field(strict=True, ge=0, le=_LARGEST)]
@@ -39,6 +40,7 @@ Count = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
 Seed = Annotated[int, Field(strict=True, ge=0, le=MAX_SEED)]
 Real = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Text = Annotated[str, Field(strict=True)]
+Digest = Annotated[str, Field(strict=True, pattern="^[0-9a-f]{64}$")]
 
 
 def _require(holds: bool, message: str) -> None:
@@ -67,12 +69,18 @@ def _part(cls: type[T]) -> type[T]:
 class DataPlan:
     """Where the stories come from."""
 
-    source: Literal["stories", "tinystories"]
-    """"stories" (our own grammar, generated) or "tinystories" (a file, or the published set)."""
+    source: Source
+    """"stories" (our own grammar, generated), "tinystories" (the published set) or "file"."""
     count: Positive | None = None
     """Maximum number of stories, the first ones; all stories of a file unless given."""
     seed: Natural = 0
     """Random seed of generated stories."""
+    split_by: Literal["normalised-text"] | None = None
+    """"normalised-text": the split of a story is a hash of its text without case and spacing, and
+    the stories of a split are in the order of that hash. The text as it is unless given."""
+    sha256: Digest | None = None
+    """Hash of the distinct stories; other stories are refused. A study fills it in when it begins,
+    so that the hash of its plan identifies the data."""
 
     def __post_init__(self) -> None:
         needs_count = self.source == "stories" and self.count is None
@@ -87,6 +95,9 @@ class TokenizerPlan:
     """Maximum number of words, the four special ones included."""
     min_count: Positive = 2
     """How often a word must occur in the training split."""
+    words: Literal["ascii"] | None = None
+    """"ascii": a word is `[a-z]+('[a-z]+)?`, a number is `[0-9]+`. Letters of all alphabets unless
+    given."""
 
 
 @_part
@@ -131,6 +142,21 @@ class Protocol:
     """Validation windows on which heads are analysed after training; no analysis unless given."""
     lr_check_steps: Count | None = None
     """Steps of a run that checks a learning rate; all steps unless given."""
+    draws: Literal["with-replacement"] | None = None
+    """"with-replacement": each step draws its targets from the whole training split. Each target
+    once per epoch unless given."""
+    initial: Literal["linear"] | None = None
+    """"linear": W_Q, W_K and W_V start as `nn.Linear` does. Xavier uniform on the stacked matrix,
+    as in `nn.MultiheadAttention`, unless given."""
+    validation_slice: Literal["first"] | None = None
+    """"first": the validation slice is the first targets of the split. A fixed random sample unless
+    given."""
+    stop_after: Count | None = None
+    """Steps without a lower validation loss after which a run ends; it takes all steps unless
+    given."""
+    labelled_stories: Annotated[int, Field(strict=True, ge=2, le=_LARGEST)] | None = None
+    """New generated stories on which labelled words are measured after training, if the data are
+    generated stories; no measurement unless given."""
 
     def __post_init__(self) -> None:
         batch, window = self.batch_targets, self.targets_per_window
@@ -143,6 +169,10 @@ class Protocol:
             self.warmup_steps < self.steps,
             f"warmup_steps ({self.warmup_steps}) must be below steps ({self.steps}): "
             "shorten the warm-up",
+        )
+        _require(
+            self.draws is None or window == 1,
+            f"targets_per_window ({window}) must be 1 if draws is {self.draws}: change one of them",
         )
         _require(
             (self.scored_head is None) == (self.scored_tail is None),
@@ -297,6 +327,15 @@ class Plan:
             | {"vocab_size": vocab_size or self.tokenizer.vocab_size}
         )
 
+    def with_data(self, source: Source, sha256: str) -> "Plan":
+        """The same study on these stories: another plan, with another hash.
+
+        Args:
+            source: as in `DataPlan`.
+            sha256: hash of the distinct stories, `Corpus.sha256`.
+        """
+        return replace(self, data=replace(self.data, source=source, sha256=sha256))
+
     def with_seeds(self, seeds: tuple[int, ...]) -> "Plan":
         """The same study with other seeds: another plan, with another hash."""
         return replace(self, seeds=seeds)
@@ -385,7 +424,7 @@ _REMEDIES = {
     "greater_than": "must be above {gt}: use a larger value",
     "less_than_equal": "must be at most {le}: use a smaller value",
     "less_than": "must be below {lt}: use a smaller value",
-    "string_pattern_mismatch": "must be small letters, digits and hyphens: change it",
+    "string_pattern_mismatch": "must match {pattern}: change it",
     "string_too_long": "must have at most {max_length} characters: shorten it",
 }
 """For each type of pydantic error, what is wrong and what to do."""

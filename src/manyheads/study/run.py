@@ -23,13 +23,15 @@ from manyheads.study.folder import (
     open_folder,
 )
 from manyheads.study.machine import Crew, Machine, environment, join_crew
-from manyheads.study.plan import Plan
+from manyheads.study.plan import Plan, Source
 from manyheads.study.plan import plan as plan_named
 from manyheads.study.results import StudyResult, read_results
 from manyheads.study.seal import finish
 from manyheads.study.site import Event, Report, Site, StopSign, listening, nothing
 from manyheads.study.train import Training
 
+TINYSTORIES = "tinystories"
+"""The value of `data` that stands for the published set."""
 Trainer = Callable[[Sequence[RunKey]], None]
 
 
@@ -135,7 +137,8 @@ def run_study(
     Args:
         plan: a plan, its name or its path.
         out: the study's folder; empty or new, unless `resume`.
-        data: a file of stories that replaces the plan's source.
+        data: a file of stories that replaces the plan's source, or "tinystories" for the published
+            set.
         seeds: random seeds instead of the plan's; this makes another plan.
         only: models or runs to train; the others stay for another call or process.
         resume: continue the study in `out`.
@@ -155,8 +158,8 @@ def run_study(
     require("study", "scipy", purpose="a study")
     chosen = plan if isinstance(plan, Plan) else plan_named(plan)
     chosen = chosen if seeds is None else chosen.with_seeds(tuple(seeds))
+    chosen, file = _with_source(chosen, data)
     wanted, folder = Machine(**machine), Path(out)
-    file = None if data is None else Path(data)
     runs_wanted(Folder(path=folder, plan=chosen), only)
     if not wanted.is_plain:
         require("study", "lightning-fabric", purpose=f"a study on {wanted.device} devices")
@@ -165,6 +168,7 @@ def run_study(
     corpus = corpus_for(
         chosen, file, tell=lambda line: report(Event(run="", kind="note", says=line))
     )
+    chosen = _with_hash(chosen, corpus)
     made_by = environment(wanted, crew)
     facts = {"environment": made_by, "data": facts_of(corpus, chosen, file)}
     with listening() as sign:
@@ -178,6 +182,32 @@ def run_study(
         )
         order = Order(site=site, machine=wanted, only=tuple(only), data=file, sign=sign)
         return _completed(order)
+
+
+def _with_source(plan: Plan, data: str | Path | None) -> tuple[Plan, Path | None]:
+    """The plan with the source that is used, and the file of stories, if it is one."""
+    if data is None:
+        return plan, None
+    source: Source = "tinystories" if str(data) == TINYSTORIES else "file"
+    held = plan.data
+    digest = held.sha256 if held.source == source else None
+    file = Path(data) if source == "file" else None
+    return replace(plan, data=replace(held, source=source, sha256=digest)), file
+
+
+def _with_hash(plan: Plan, corpus: Corpus) -> Plan:
+    """The plan with the hash of its stories.
+
+    Raises:
+        StudyError: the plan already has another hash.
+    """
+    expected = plan.data.sha256
+    if expected not in (None, corpus.sha256):
+        raise StudyError(
+            f"data ({corpus.sha256[:12]}) are not those of plan {plan.name} "
+            f"({str(expected)[:12]}): give the same data, or remove sha256 from the plan"
+        )
+    return plan.with_data(plan.data.source, corpus.sha256)
 
 
 def _entered(

@@ -166,7 +166,7 @@ def _tested(run: RunKey, site: Site, split: Split) -> dict[str, Any]:
     if not math.isfinite(loss):
         raise StudyError(f"run {run.name}: test loss ({loss}) is not finite: train it again")
     found = record | {"test_loss": loss, "test_perplexity": math.exp(loss)}
-    return {name: found[name] for name in (*_MEASURED, "heads") if name in found}
+    return {name: found[name] for name in (*_MEASURED, "heads", "labelled") if name in found}
 
 
 def _compared(runs: list[dict[str, Any]], pairs: tuple[tuple[str, str], ...]) -> Mapping[str, Any]:

@@ -116,6 +116,7 @@ def fresh_model(site: Site, run: RunKey) -> Trainable:
         seed=run.seed,
         embedding_scale=plan.protocol.embedding_scale,
         output_bias=unigram_bias(corpus).to(crew.dtype) if is_unigram else None,
+        is_linear=plan.protocol.initial == "linear",
         device=crew.device,
         dtype=crew.dtype,
     )

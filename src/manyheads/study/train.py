@@ -11,15 +11,17 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from manyheads.core.errors import StudyError
-from manyheads.data.windows import TrainingOrder, fixed_slice
+from manyheads.data.windows import Corpus, DrawnOrder, TrainingOrder, fixed_slice
 from manyheads.heads.analysis import analyse_heads
+from manyheads.heads.labelled import measure_labelled
 from manyheads.models.training_step import CandidateSampler
 from manyheads.study.corpus import mean_loss, target_counts
 from manyheads.study.folder import RunKey, make_folder
 from manyheads.study.optimiser import DivergedError, FlatAdamW, learning_rate_at
+from manyheads.study.plan import Plan
 from manyheads.study.site import Event, Site, Stopped, fresh_model
 from manyheads.study.state import Progress, load_tensors, save_tensors
 
@@ -41,9 +43,7 @@ def heads_of_run(run: RunKey, site: Site) -> dict[str, Any] | None:
     count, config = plan.protocol.analysed_windows, plan.config(run.model)
     if count is None or config.num_heads is None or run.check_rate is not None:
         return None
-    tensors, _ = load_tensors(site.folder.best(run))
-    model = fresh_model(site, run).model
-    model.load_state_dict(tensors)
+    model = _best_model(run, site)
     validation = site.corpus.validation
     tokens, targets = validation.windows(fixed_slice(validation, count, seed=_SEED))
     device = site.crew.device
@@ -51,6 +51,40 @@ def heads_of_run(run: RunKey, site: Site) -> dict[str, Any] | None:
         model, tokens.to(device), targets[:, 0].to(device), num_choosing=_CHOOSING
     )
     return found.to_dict()
+
+
+def labelled_of_run(run: RunKey, site: Site) -> dict[str, Any] | None:
+    """The measure of labelled words of a run, or None if the plan has none.
+
+    The stories follow those of the plan, so no model was trained on them.
+
+    Args:
+        run: a run whose best weights are saved.
+        site: context of the run.
+
+    Raises:
+        StudyError: the weights are damaged.
+    """
+    data, count = site.folder.plan.data, site.folder.plan.protocol.labelled_stories
+    if count is None or data.source != "stories" or run.check_rate is not None:
+        return None
+    assert data.count is not None  # checked by the plan
+    found = measure_labelled(
+        _best_model(run, site).cpu(),
+        site.corpus.tokenizer.encode,
+        count=count,
+        seed=data.seed,
+        first_index=data.count,
+    )
+    return found.to_dict()
+
+
+def _best_model(run: RunKey, site: Site) -> nn.Module:
+    """The model of a run with its best weights."""
+    tensors, _ = load_tensors(site.folder.best(run))
+    model = fresh_model(site, run).model
+    model.load_state_dict(tensors)
+    return model
 
 
 VALIDATION_SEED = 0
@@ -83,16 +117,9 @@ class Training:
             eps=protocol.eps,
             clip=protocol.clip,
         )
-        self.order = TrainingOrder(
-            corpus.train,
-            batch_targets=protocol.batch_targets,
-            targets_per_window=protocol.targets_per_window,
-            seed=run.seed,
-        )
+        self.order = _order(site, run)
         self.sampler = _sampler(site, run)
-        self.slice = fixed_slice(
-            corpus.validation, protocol.validation_windows, seed=VALIDATION_SEED
-        )
+        self.slice = validation_slice(plan, corpus)
         self.progress = Progress()
         self._clock = (time.perf_counter(), time.process_time())
         self._told = 0.0
@@ -121,7 +148,7 @@ class Training:
         return self._finish()
 
     def _take_steps(self) -> None:
-        while self.progress.step < self.steps:
+        while not self._is_done():
             is_stopping = self._step()
             step = self.progress.step
             if step % self.protocol.validate_every == 0 or step == self.steps:
@@ -129,9 +156,16 @@ class Training:
                 self._save()
             elif step % self.protocol.save_every == 0:
                 self._save()
-            if is_stopping and step < self.steps:
+            if is_stopping and not self._is_done():
                 self._save()
                 raise Stopped(f"run {self.run.name} is saved at step {step} of {self.steps}")
+
+    def _is_done(self) -> bool:
+        """Whether all steps are taken, or the last validations found nothing better."""
+        now, limit = self.progress, self.protocol.stop_after
+        if limit is None or not now.trace:
+            return now.step >= self.steps
+        return now.step >= self.steps or now.trace[-1]["step"] - now.best_step >= limit
 
     def _step(self) -> bool:
         """Take a step, and return whether to stop after it."""
@@ -280,9 +314,10 @@ class Training:
             "environment": dict(self.site.environment),
         }
         if self.site.crew.is_first:
-            heads = heads_of_run(self.run, self.site)
-            found = record if heads is None else record | {"heads": heads}
-            self.site.folder.write_record(self.run, found)
+            measures = {"heads": heads_of_run, "labelled": labelled_of_run}
+            found = {name: measure(self.run, self.site) for name, measure in measures.items()}
+            found = {name: value for name, value in found.items() if value is not None}
+            self.site.folder.write_record(self.run, record | found)
         self.site.crew.wait()
         if has_diverged:
             says = "the loss is not a finite number: this learning rate is not chosen"
@@ -300,6 +335,27 @@ class Training:
         if self.site.crew.is_first:
             event = Event(run=self.run.name, kind=kind, step=self.progress.step, steps=self.steps)
             self.site.report(replace(event, **(numbers or {})))  # type: ignore[arg-type]  # floats
+
+
+def validation_slice(plan: Plan, corpus: Corpus) -> Tensor:
+    """Indices (N,) of the targets on which a plan's runs are validated."""
+    split, count = corpus.validation, plan.protocol.validation_windows
+    if plan.protocol.validation_slice == "first":
+        return split.positions[:count]
+    return fixed_slice(split, count, seed=VALIDATION_SEED)
+
+
+def _order(site: Site, run: RunKey) -> DrawnOrder | TrainingOrder:
+    """The batches of a run."""
+    protocol, split = site.folder.plan.protocol, site.corpus.train
+    if protocol.draws is not None:
+        return DrawnOrder(split, batch_targets=protocol.batch_targets, seed=run.seed)
+    return TrainingOrder(
+        split,
+        batch_targets=protocol.batch_targets,
+        targets_per_window=protocol.targets_per_window,
+        seed=run.seed,
+    )
 
 
 def _sampler(site: Site, run: RunKey) -> CandidateSampler | None:

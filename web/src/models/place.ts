@@ -53,7 +53,7 @@ export function promptOf(place: ModelsPlace): string {
   return PRESETS.find(({ id }) => id === place.preset)?.text ?? wholeText(place.text);
 }
 
-/** The part of the address after `#models/`: a query such as `preset=needle&t=0`; "" at first. */
+/** The part of the address after `#models/`: a query such as `preset=car&t=0`; "" at first. */
 export function encodeModels(place: ModelsPlace): string {
   const first = written(FIRST_PLACE);
   const params = new URLSearchParams();

@@ -20,6 +20,23 @@ export interface StudyRun {
   seconds: number;
   learning_rate?: number | null;
   trace: { step: number; validation_loss?: number | null }[];
+  /** Words of generated stories whose source is known; absent elsewhere. */
+  labelled?: { num_stories: number; kinds: LabelledKind[] };
+}
+
+/** A number of stories out of some, and its 95 % interval. */
+export interface Share {
+  stories: number;
+  share: number;
+  interval: [number, number];
+}
+
+export interface LabelledKind {
+  kind: string;
+  predicted: Share;
+  preferred: Share;
+  most_frequent: number;
+  heads: { found: Share; shuffled_mean: number; shuffled_greatest: number }[];
 }
 
 export interface Pair {
@@ -156,6 +173,7 @@ export function settingsOf(settings: Settings, path: string, prefix = ""): Setti
 export const STUDY_TITLES: Record<string, string> = {
   "three-models": "Three models, one protocol",
   "own-recipe": "The same models with a faster recipe",
+  "own-recipe-stories": "The same models on generated stories",
   "head-count": "How many heads?",
 };
 

@@ -1,0 +1,94 @@
+"""The published experiment beside a study of the same protocol: losses, and every setting."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from manyheads.report.pages import Table
+from manyheads.report.reading import ReportData
+from manyheads.report.tables import fixed, mean_sd, of_runs, whole
+
+# Test cross-entropy (mean, sd) in nats and perplexity of the published experiment, 6,000 stories.
+PUBLISHED = {
+    "mlp": (3.9433, 0.0077, 51.59),
+    "one-head": (3.4450, 0.0105, 31.34),
+    "four-heads": (3.3597, 0.0212, 28.78),
+}
+
+
+# The protocol of nipunbatra/attention, notebooks/wordlm.
+PUBLISHED_SETTINGS = {
+    "stories": "6,000 of the training part of TinyStories, pages drawn with a seed",
+    "division": "80, 10 and 10 % by a hash of the normalised text",
+    "words": "`[a-z]+('[a-z]+)?`, digits, single marks; at most 4,000 that occur twice in training",
+    "models": "MLP, one head, four heads; context 64, width 64, hidden 256",
+    "initial values": "nn.Linear and nn.Embedding; the row of [PAD] is zero and is not trained",
+    "batches": "512 targets, one per window, drawn with replacement",
+    "optimiser": "AdamW, constant learning rate, gradient norm at most 1",
+    "validation": "every 750 steps, on the first 20,000 windows in hash order",
+    "end of a run": "after 6,000 steps",
+    "selection": "lowest validation loss",
+    "test": "every target of the test stories, once",
+}
+"""Settings of the published experiment; `protocol_table` says which differ here."""
+
+
+def published_table(results: ReportData) -> Table:
+    """The figures of the published experiment and ours."""
+    rows = [
+        (
+            model,
+            mean_sd(PUBLISHED[model][0], PUBLISHED[model][1]),
+            mean_sd(results.mean(model, "test_loss"), results.sd(model, "test_loss")),
+            fixed(PUBLISHED[model][2], 2),
+            fixed(results.mean(model, "test_perplexity"), 2),
+        )
+        for model in results.models
+        if model in PUBLISHED
+    ]
+    names = ("model", "published loss", "loss here", "published ppl.", "ppl. here")
+    return Table(
+        title="Test cross-entropy in nats per token, mean ± standard deviation, and perplexity: "
+        f"published with 6,000 stories, and here with other data. {of_runs(results)}",
+        columns=names,
+        rows=tuple(rows),
+    )
+
+
+def protocol_table(results: ReportData) -> Table:
+    """The settings of the published experiment, and those of this study where they differ."""
+    here = _stories_here(results) | _training_here(results.plan["protocol"])
+    rows = [(name, said, here.get(name, "the same")) for name, said in PUBLISHED_SETTINGS.items()]
+    return Table(
+        title=f"Settings of the published experiment and of this study. {of_runs(results)}",
+        columns=("setting", "published", "here"),
+        rows=tuple(rows),
+    )
+
+
+def _stories_here(results: ReportData) -> dict[str, str]:
+    data = results.facts("data")
+    stories = data.get("num_stories")
+    number = whole(sum(stories.values())) if isinstance(stories, Mapping) else "unknown"
+    here = {"stories": f"{number}, from {data.get('source', 'unknown')}"}
+    if results.plan.get("data", {}).get("split_by") is None:
+        here["division"] = "80, 10 and 10 % by a hash of the text as it is"
+    if results.plan.get("tokenizer", {}).get("words") is None:
+        here["words"] = "letters of all alphabets; otherwise the same"
+    return here
+
+
+def _training_here(protocol: Mapping[str, Any]) -> dict[str, str]:
+    most, limit = whole(protocol["steps"]), protocol.get("stop_after")
+    is_first = protocol.get("validation_slice") == "first"
+    windows = "the first" if is_first else "a fixed sample of"
+    here = {
+        "validation": f"every {protocol['validate_every']} steps, on {windows} "
+        f"{whole(protocol['validation_windows'])} windows"
+    }
+    if limit:
+        here["end of a run"] = f"{whole(limit)} steps after the lowest loss, at most {most} steps"
+    if protocol.get("initial") is None:
+        here["initial values"] = "W_Q, W_K and W_V as in nn.MultiheadAttention"
+    if protocol.get("draws") is None:
+        here["batches"] = "512 targets, one per window, each target once per epoch"
+    return here
