@@ -19,6 +19,7 @@ PRINTED = {
     "generation": "full recompute",
     "smoke": "of the limit",
     "misconceptions": "named correctly",
+    "look": "look with proof and labels",
 }
 
 

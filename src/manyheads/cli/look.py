@@ -133,7 +133,7 @@ def _seen(
         seen = replace(seen, found_logits=parts)
     if not options["no_labels"] and seen.call.ids is not None:
         try:
-            seen = seen.labelled(draws=0, half=16, samples=2, seed=options["seed"])
+            seen = seen.labelled(draws=0, half=12, samples=1, seed=options["seed"])
         except LookError as error:
             click.echo(f"no labels: {error}", err=True)
     return seen

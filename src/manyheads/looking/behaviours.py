@@ -6,7 +6,7 @@ token seen once before. Every score is a mean weight, a fraction from 0 to 1, ov
 the second half, for which chance is small. Control sources give a null without other weights.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,15 +135,16 @@ def measured(probe: Probe, weights: Float[Tensor, "B H T S"]) -> dict[str, Measu
     weights = weights.double()
     again, once = weights[N : 2 * N, :, first:], weights[2 * N :, :, -1]
     plain = weights[:N, :, first:]  # (N, H, queries, S)
+    means, copied = _by_offset(plain, first), _by_offset(again, first)
     found = {
-        "previous": _at_offset(plain, 1, first),
-        "next": _at_offset(plain, -1, first),
-        "self": _at_offset(plain, 0, first),
+        "previous": _at_offset(means, 1),
+        "next": _at_offset(means, -1),
+        "self": _at_offset(means, 0),
         "first": _at_first(plain, probe),
-        "positional": _at_some_offset(plain, half, first),
-        "local": _local(plain, half, first),
-        "duplicate": _at_copy(again, plain, half, first),
-        "induction": _at_copy(again, plain, half - 1, first),
+        "positional": _at_some_offset(means, half),
+        "local": _local(means),
+        "duplicate": _at_copy(copied, means, half),
+        "induction": _at_copy(copied, means, half - 1),
         "retrieval": _at_needles(once, probe),
     }
     if probe.separators:
@@ -151,31 +152,25 @@ def measured(probe: Probe, weights: Float[Tensor, "B H T S"]) -> dict[str, Measu
     return found
 
 
-def _offset_mean(weights: Tensor, k: int, first: int) -> Float[Tensor, " H"]:
-    """Mean weight on the key k back, over the queries that have one."""
+def _by_offset(weights: Tensor, first: int) -> Float[Tensor, "K H"]:
+    """Mean weight on the key k back, for k from -1 to `first`, over the queries that have one."""
     queries = torch.arange(weights.shape[2], device=weights.device)
-    keys = queries + first - k
+    offsets = torch.arange(-1, first + 1, device=weights.device)
+    keys = queries[:, None] + first - offsets  # (queries, K)
     fits = (keys >= 0) & (keys < weights.shape[3])
-    return weights[:, :, queries[fits], keys[fits]].mean(dim=(0, 2))
+    found = weights[:, :, queries[:, None], keys.clamp(0, weights.shape[3] - 1)] * fits
+    return (found.sum(dim=(0, 2)) / (len(weights) * fits.sum(dim=0))).T
 
 
-def _offset_means(weights: Tensor, offsets: Iterable[int], first: int) -> Float[Tensor, "K H"]:
-    return torch.stack([_offset_mean(weights, k, first) for k in offsets])
-
-
-def _at_offset(weights: Tensor, k: int, first: int) -> Measured:
+def _at_offset(means: Tensor, k: int) -> Measured:
     """The controls are distances that are far from the nearest tokens."""
-    return Measured(
-        score=_offset_mean(weights, k, first),
-        controls=_offset_means(weights, range(k + NEAR, first), first),
-    )
+    return Measured(score=means[k + 1], controls=means[k + NEAR + 1 : -1])
 
 
-def _at_copy(weights: Tensor, plain: Tensor, k: int, first: int) -> Measured:
+def _at_copy(again: Tensor, plain: Tensor, k: int) -> Measured:
     """The controls are far from the copy and from the nearest tokens, or have no copy at all."""
-    others = [i for i in range(NEAR, first) if abs(i - k) >= NEAR]
-    controls = _offset_means(weights, others, first), _offset_means(plain, [k], first)
-    return Measured(score=_offset_mean(weights, k, first), controls=torch.cat(controls))
+    others = [i + 1 for i in range(NEAR, len(again) - 2) if abs(i - k) >= NEAR]
+    return Measured(score=again[k + 1], controls=torch.cat([again[others], plain[k + 1 : k + 2]]))
 
 
 def _at_first(weights: Tensor, probe: Probe) -> Measured:
@@ -184,14 +179,13 @@ def _at_first(weights: Tensor, probe: Probe) -> Measured:
     return Measured(score=by_source[0], controls=by_source[others])
 
 
-def _at_some_offset(weights: Tensor, half: int, first: int) -> Measured:
-    means = _offset_means(weights, range(2, half), first)
-    return Measured(score=means.amax(dim=0), controls=means[:0])
+def _at_some_offset(means: Tensor, half: int) -> Measured:
+    far = means[3 : half + 1]  # from two back
+    return Measured(score=far.amax(dim=0), controls=far[:0])
 
 
-def _local(weights: Tensor, half: int, first: int) -> Measured:
-    means = _offset_means(weights, range(first), first)
-    sums = means.unfold(0, LOCAL, 1).sum(dim=-1)  # (windows, H)
+def _local(means: Tensor) -> Measured:
+    sums = means[1:-1].unfold(0, LOCAL, 1).sum(dim=-1)  # (windows, H), from the query itself
     return Measured(score=sums[0], controls=sums[LOCAL + NEAR :])
 
 

@@ -10,7 +10,7 @@ from manyheads.looking.proof import refusal
 from manyheads.looking.subject import Subject
 from manyheads.looking.watching import Site
 
-_MOST_CONTROLS = 20
+_MOST_CONTROLS, _MOST_TOKENS = 1, 24
 OTHERS = 499
 """Random tokens among which the own token must be first."""
 
@@ -45,13 +45,14 @@ def _scores(site: Site, matrix: Tensor, probe: Probe, others: Tensor) -> Measure
         return None
     if projection.weight.shape[0] != matrix.shape[1] or values.shape[2] != probe.ids.shape[1]:
         return None
-    tokens = probe.ids[:N, probe.start :]
+    step = max(1, -(-N * (probe.ids.shape[1] - probe.start) // _MOST_TOKENS))
+    tokens = probe.ids[:N, probe.start :: step]
     columns = projection.heads.argsort(stable=True).view(H, -1)
     own = torch.arange(H) // (H // G)
     pairs = [(own + shift) % G for shift in range(min(G, _MOST_CONTROLS + 1))]
     scores = []
     for groups in pairs:
-        rows = values[:N, groups][:, :, probe.start :].float()  # (N, H, T, v)
+        rows = values[:N, groups][:, :, probe.start :: step].float()  # (N, H, T, v)
         raised = torch.einsum("nhtv,dhv->nthd", rows, projection.weight[:, columns].float())
         mine = (raised * matrix[tokens][:, :, None].float()).sum(dim=-1)  # (N, T, H)
         rest = raised @ matrix[others].float().T  # (N, T, H, 499)

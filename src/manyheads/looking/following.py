@@ -119,7 +119,7 @@ class Follower:
         keep = [arrange((mark != heads).expand(B, T, H, width).contiguous()) for mark in silent]
         self._silent_rows = tuple(mark.flatten() for mark in silent)
         silenced = tuple(native.clone().mul_(mask) for mask in keep)
-        same_strides = torch.empty_like(native, dtype=torch.int64).copy_(arrange(codes))
+        same_strides = torch.empty_like(native, dtype=torch.int32).copy_(arrange(codes))
         self._track(native, silenced, same_strides, None)
 
     def knows(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -242,7 +242,7 @@ class Follower:
                 if step is not None and step.codes is not None:
                     return step.codes
                 moves = tensor.is_floating_point()
-                return torch.zeros_like(tensor, dtype=torch.int64) if moves else tensor
+                return torch.zeros_like(tensor, dtype=torch.int32) if moves else tensor
 
             return ops.called(func, args, kwargs, swap)
         same = isinstance(result, Tensor) and result.shape == coded[0].tensor.shape
@@ -311,9 +311,9 @@ class Follower:
         lost = []
         silenced_results = []
         for r, silenced in enumerate(step.silenced):
-            marks = _rows_last(matrix, step.codes) % (self.num_heads + 1) - 1
-            row = _rows_last(matrix, step.codes) // (self.num_heads + 1)
-            mine = marks == self._silent_rows[r].to(marks.device)[row.clamp(min=0)]
+            codes = _rows_last(matrix, step.codes)
+            row = codes[..., :1] // (self.num_heads + 1)  # `_order` has shown that a row is one
+            mine = heads == self._silent_rows[r].to(heads.device)[row.long()]
             part = torch.where(mine, _rows_last(matrix, step.tensor), 0)
             lost.append(self._compare(matrix, step.tensor, silenced, part))
             out = ops.product_rows(matrix, silenced)
@@ -340,18 +340,19 @@ class Follower:
         fits = flat.shape[0] == B * T and bool((heads >= 0).all())
         if not fits or bool((heads != heads[:1]).any()) or bool((rows != rows[:, :1]).any()):
             return None
-        if int(heads[0].bincount(minlength=self.num_heads).min()) == 0:
+        columns = heads[0].long()
+        if int(columns.bincount(minlength=self.num_heads).min()) == 0:
             return None
-        return rows[:, 0].argsort(), heads[0]
+        return rows[:, 0].argsort(), columns
 
     def _compare(self, matrix: Matrix, full: Tensor, silenced: Tensor, part: Tensor) -> Tensor:
         """Note the exact error, and return what the silent heads' columns contribute."""
         assert self.projection is not None
         delta = _rows_last(matrix, full) - _rows_last(matrix, silenced) - part
-        weight = matrix.weight.double()
         loss = part @ matrix.weight.to(part.dtype).T
-        top = float(loss.abs().max())
-        rest = float((delta.double() @ weight.T).abs().max()) if bool(delta.any()) else 0.0
+        top, rest = float(loss.abs().max()), 0.0
+        if bool(delta.any()):
+            rest = float((delta.double() @ matrix.weight.double().T).abs().max())
         proof = self.projection
         proof.scale = max(proof.scale, top)
         proof.exact_error = max(proof.exact_error, rest / top if top else float(rest > 0))

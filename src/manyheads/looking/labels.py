@@ -5,6 +5,7 @@ high by chance. With `draws`, the null is the model with the rows and columns of
 permuted. Without, it is the same score at control sources of the same run.
 """
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -177,7 +178,7 @@ def vocabulary_of(model: nn.Module) -> int:
 def scores_of(model: nn.Module, probe: Probe, wanted: Sequence[str]) -> Scores:
     """Every wanted behaviour at every layer of self-attention."""
     subject = Subject(model)
-    call, _ = call_from(subject, None, probe.ids, None)
+    call, _ = call_from(subject, None, _inputs(model, probe), None)
     found: Scores = {}
 
     def measure(site: Site) -> None:
@@ -194,6 +195,13 @@ def scores_of(model: nn.Module, probe: Probe, wanted: Sequence[str]) -> Scores:
         if copying:
             found["copying"] = copying
     return found
+
+
+def _inputs(model: nn.Module, probe: Probe) -> Any:  # noqa: ANN401 - ids or named arguments
+    """The ids; of a model that can leave logits out, the last logits only."""
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        return {"input_ids": probe.ids, "logits_to_keep": 1}
+    return probe.ids
 
 
 def _is_over_tokens(weights: Tensor, probe: Probe) -> bool:

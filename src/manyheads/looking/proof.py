@@ -103,8 +103,9 @@ def contributions_of(projection: Projection, num_heads: int) -> Float[Tensor, "B
 
 def sum_error(projection: Projection) -> float:
     """All contributions plus the bias against the output, a fraction of the largest output."""
-    total = projection.rows.double() @ projection.weight.double().T
+    kind = torch.promote_types(projection.rows.dtype, torch.float32)
+    total = projection.rows.to(kind) @ projection.weight.to(kind).T
     if projection.bias is not None:
-        total = total + projection.bias.double()
-    output = projection.output.double()
+        total = total + projection.bias.to(kind)
+    output = projection.output.to(kind)
     return float((total - output).abs().max()) / (float(output.abs().max()) or 1.0)

@@ -105,10 +105,12 @@ class RowBlocks(Watch):
             out, weights = eager(module, query[:, :, start:stop], keys, values, part, **options)
             self._is_inside = False
             assert weights is not None
-            self._taker.rows(layer, weights, start, low, S)
+            with torch._C.DisableTorchFunction():
+                self._taker.rows(layer, weights, start, low, S)
             outs.append(out)
         message = torch.cat(outs, dim=1)
-        self._taker.messages(layer, message)
+        with torch._C.DisableTorchFunction():
+            self._taker.messages(layer, message)
         self.sites.append(_site(layer, module, query, key, S))
         return message, None
 

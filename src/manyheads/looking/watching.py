@@ -293,23 +293,27 @@ class Watch(TorchFunctionMode):
         self.sites.append(site)
         if self._keep_weights:
             site.weights = weights
-        if arrange is None:
-            return native
-        if self._edit is not None or self._keep_messages:
-            message = arrange(native, True)
-            site.message = message if self._keep_messages else None
-            if self._edit is not None:
-                changed = self._edit(site, message)
-                native = native if changed is message else arrange(changed, False).contiguous()
-        if self._follow:
-            self._is_inside = True
-            B, T, _ = site.shape
-            self._follower = site.follower = Follower(num_heads=site.num_heads, shape=(B, T))
-            self._follower.start(native, lambda tensor: arrange(tensor, False))
-            self._is_inside = False
-        if self._on_site is not None:
-            self._on_site(site)
+        with torch._C.DisableTorchFunction():
+            if arrange is not None:
+                native = self._edited(site, native, arrange)
+            if arrange is not None and self._follow:
+                B, T, _ = site.shape
+                self._follower = site.follower = Follower(num_heads=site.num_heads, shape=(B, T))
+                self._follower.start(native, lambda tensor: arrange(tensor, False))
+            if self._on_site is not None:
+                self._on_site(site)
         return native
+
+    def _edited(self, site: Site, native: Tensor, arrange: "_Arrange") -> Tensor:
+        """Keep the message, and change it if an edit asks for it."""
+        if self._edit is None and not self._keep_messages:
+            return native
+        message = arrange(native, True)
+        site.message = message if self._keep_messages else None
+        if self._edit is None:
+            return native
+        changed = self._edit(site, message)
+        return native if changed is message else arrange(changed, False).contiguous()
 
 
 _Arrange = Callable[[Tensor, bool], Tensor]
