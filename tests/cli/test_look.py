@@ -39,7 +39,7 @@ def test_the_json_document_is_alone_on_standard_output(
     shown = capsys.readouterr()
     found = json.loads(shown.out)
     assert found["format"] == "manyheads-look-1"
-    assert found["model"]["heads"] == [4, 4]
+    assert (found["model"]["layers"], found["model"]["heads"]) == (2, 4)
     assert found["proof"]["refused"] == []
     assert all(isinstance(head["logit"], float) for head in found["heads"])
     assert "random token ids" in shown.err

@@ -174,6 +174,38 @@ def test_a_second_path_beside_the_matrix_is_noticed(llama: nn.Module, ids: Tenso
     assert list(seen.proof.refused) == [1]
 
 
+def test_numbers_that_are_not_finite_prove_nothing(llama: nn.Module, ids: Tensor) -> None:
+    with torch.no_grad():
+        llama.model.layers[1].self_attn.v_proj.bias = nn.Parameter(
+            torch.full((12,), torch.nan, dtype=torch.float64)
+        )
+    seen = mh.look(llama, inputs=ids)
+    assert list(seen.proof.refused) == [1]
+    assert "not finite" in seen.proof.refused[1]
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+def test_a_scaled_sum_with_the_stream_is_part_of_the_way(factor: float) -> None:
+    class Scaled(nn.Module):
+        """Adds the message to the stream with a factor."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.qkv = nn.Linear(8, 24, dtype=torch.float64)
+            self.out = nn.Linear(8, 8, dtype=torch.float64)
+
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = (t.unflatten(-1, (2, 4)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+            heads = torch.softmax(q @ k.mT, dim=-1) @ v
+            return x + self.out(heads.transpose(1, 2).flatten(2)) * factor
+
+    torch.manual_seed(0)
+    seen = mh.look(Scaled(), inputs=torch.randn(3, 5, 8, dtype=torch.float64))
+    expected = seen.contributions(0) * factor
+    torch.testing.assert_close(seen.stream_contributions(0), expected, rtol=0, atol=1e-14)
+    assert seen.stream_error(0) < EXACT
+
+
 def test_heads_of_a_wrong_order_are_followed_through_the_models_own_axes(ids: Tensor) -> None:
     class HeadMinor(nn.Module):
         """Joins heads with the head axis last, as some code does."""

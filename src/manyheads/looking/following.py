@@ -7,6 +7,7 @@ both must be what the silent heads' columns contribute. At the sum with the resi
 be the same again. Whatever stands between (a norm, a convolution, a second path) shows as an error.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +52,7 @@ class Projection:
     @property
     def intervention_error(self) -> float:
         """The larger of the two errors, a fraction."""
-        return max(self.exact_error, self.output_error)
+        return _worse(self.exact_error, self.output_error)
 
 
 @dataclass(kw_only=True)
@@ -319,10 +320,10 @@ class Follower:
             out = ops.product_rows(matrix, silenced)
             silenced_results.append(out if matrix.bias is None else _plus(matrix, out))
         self._lost = tuple(lost)
-        error = max(
-            float(((result - out) - loss).abs().max())
-            for out, loss in zip(silenced_results, lost, strict=True)
-        )
+        pairs = zip(silenced_results, lost, strict=True)
+        error = 0.0
+        for out, loss in pairs:
+            error = _worse(error, float(((result - out) - loss).abs().max()))
         self._note_output_error(error, result)
         self._track(result, tuple(silenced_results), None, _identity)
 
@@ -354,14 +355,14 @@ class Follower:
         if bool(delta.any()):
             rest = float((delta.double() @ matrix.weight.double().T).abs().max())
         proof = self.projection
-        proof.scale = max(proof.scale, top)
-        proof.exact_error = max(proof.exact_error, rest / top if top else float(rest > 0))
+        proof.scale = _worse(proof.scale, top)
+        proof.exact_error = _worse(proof.exact_error, rest / top if top else float(rest > 0))
         return loss.transpose(1, 2) if matrix.channels_first else loss
 
     def _note_output_error(self, error: float, output: Tensor) -> None:
         assert self.projection is not None
         proof, top = self.projection, self.projection.scale or 1.0
-        proof.output_error = max(proof.output_error, error / top)
+        proof.output_error = _worse(proof.output_error, error / top)
         size = float(output.abs().max())
         proof.rounding = max(proof.rounding, 64 * torch.finfo(output.dtype).eps * size / top)
 
@@ -388,8 +389,8 @@ class Follower:
         error = top = 0.0
         for silenced, lost in zip(step.silenced, self._lost, strict=True):
             arrived = jet(lost, False)
-            top = max(top, float(arrived.abs().max()))
-            error = max(error, float((step.tensor - silenced - arrived).abs().max()))
+            top = _worse(top, float(arrived.abs().max()))
+            error = _worse(error, float((step.tensor - silenced - arrived).abs().max()))
         if not step.normed:
             gain = top / self.projection.scale if self.projection.scale else 1.0
             self._note_output_error(error / (gain or 1.0), self.projection.output)
@@ -401,6 +402,11 @@ class Follower:
             normed=step.normed,
             error=fraction,
         )
+
+
+def _worse(a: float, b: float) -> float:
+    """The larger of two errors, NaN if one is NaN, which `max` would hide."""
+    return math.nan if math.isnan(a) or math.isnan(b) else max(a, b)
 
 
 def _identity(tensor: Tensor, is_whole: bool) -> Tensor:

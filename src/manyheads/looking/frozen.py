@@ -41,7 +41,7 @@ def jet_after(
         return jets.get(id(args[0])), False
     if name in ops.MOVES or name in _MEANS:
         return _moved(func, args, kwargs, jets), False
-    if name in ops.ADDS | ops.SUBTRACTS:
+    if name in ops.ADDS | ops.SUBTRACTS and not kwargs:
         return _summed(args, jets, -1.0 if name in ops.SUBTRACTS else 1.0), False
     if name in ops.SCALES_ENTRIES:
         return _scaled(name, args, jets), False

@@ -5,6 +5,7 @@ an intervention: heads are silenced inside the attention call, the model's own o
 and what the output loses must be the contribution. What is not proven is not shown.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,8 @@ def refusal(site: Site) -> str | None:
     proof = site.projection
     if proof is None:
         return site.follower.reason if site.follower else "the message has an unknown arrangement"
+    if math.isnan(proof.intervention_error):
+        return "the model's numbers are not finite here: check padding and the type of the model"
     if proof.exact_error > EXACT_LIMIT:
         return (
             "an operation between the heads and the matrix is not additive: silencing heads "

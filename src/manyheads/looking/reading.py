@@ -262,10 +262,10 @@ class Look:
                     "type": self.card.type,
                     "sha256": self.sha256,
                     "layers": self.card.layers,
-                    "heads": list(self.card.heads),
-                    "groups": list(self.card.groups),
+                    "heads": _one_or_all(self.card.heads),
+                    "groups": _one_or_all(self.card.groups),
                     "dtype": self.card.dtype,
-                    "read_by": list(self.card.read_by),
+                    "read_by": _one_or_all(self.card.read_by),
                 },
                 "card": self.card.to_dict(),
                 "proof": self.proof.to_dict(),
@@ -327,3 +327,8 @@ class Look:
         if len(ids) != 1:
             raise LookError(f"token ({token!r}) is {len(ids)} tokens: pass one, or its id")
         return int(ids[0])
+
+
+def _one_or_all(values: Sequence[Any]) -> Any:  # noqa: ANN401 - a value or a list of values
+    """The value that all layers share, else the list of all."""
+    return values[0] if len(set(values)) == 1 else list(values)
