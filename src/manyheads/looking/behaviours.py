@@ -1,9 +1,10 @@
 """What a head is measured for: sequences that show a behaviour, and a score of the weights.
 
 Sequences have random tokens, so that nothing but the construction can be recognised. Three kinds
-share one batch: plain ones, ones whose second half repeats the first, and ones that end with a
-token seen once before. Every score is a mean weight, a fraction from 0 to 1, over the queries of
-the second half, for which chance is small. Control sources give a null without other weights.
+share one batch: plain ones, ones whose second half repeats the first, and ones that end with
+tokens seen once before, in another order. Every score is a mean weight, a fraction from 0 to 1,
+over queries of the second half, for which chance is small. Control sources give a null without
+other weights.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,8 +37,9 @@ class Probe:
     """Tokens before the random ones: 1 with a first special token, else 0."""
     half: int
     """Random tokens in each half."""
-    needles: Int64[Tensor, " N"]
-    """(N,): position of the token after the one seen before, in each seen-once sequence."""
+    needles: Int64[Tensor, "N Q"]
+    """(N, Q): in each seen-once sequence, for each of the last Q queries, the position of the token
+    after the one seen before."""
     separator: int | None
     """Id of the separator in the plain sequences, None if there is none."""
 
@@ -82,9 +84,10 @@ def probe_for(
     if separator is not None:
         rows[:samples, _GAP - 1 :: _GAP] = separator
     rows[samples : 2 * samples, half:] = rows[samples : 2 * samples, :half]
-    places = torch.randint(0, half - 1, (samples,), generator=generator)
+    orders = [torch.randperm(half - 1, generator=generator) for _ in range(samples)]
+    places = torch.stack(orders)[:, : half // 2]  # (samples, queries)
     once = rows[2 * samples :]
-    once[:, -1] = once[torch.arange(samples), places]
+    once[:, -(half // 2) :] = once.gather(1, places)
     if first is not None:
         rows = torch.cat([torch.full((len(rows), 1), first), rows], dim=1)
     return Probe(
@@ -133,7 +136,8 @@ def measured(probe: Probe, weights: Float[Tensor, "B H T S"]) -> dict[str, Measu
     """Measure every behaviour on the weights of one layer."""
     N, half, first = probe.samples, probe.half, probe.start + probe.half
     weights = weights.double()
-    again, once = weights[N : 2 * N, :, first:], weights[2 * N :, :, -1]
+    again = weights[N : 2 * N, :, first:]
+    once = weights[2 * N :, :, -probe.needles.shape[1] :]  # (N, H, Q, S)
     plain = weights[:N, :, first:]  # (N, H, queries, S)
     means, copied = _by_offset(plain, first), _by_offset(again, first)
     found = {
@@ -200,16 +204,16 @@ def _at_separators(weights: Tensor, marks: Sequence[int], first: int) -> Measure
     return Measured(score=scores[0], controls=torch.stack(scores[1:]))
 
 
-def _at_needles(weights: Float[Tensor, "N H S"], probe: Probe) -> Measured:
-    """The last query's weight after the earlier copy; the controls are other, not near, keys."""
-    span = weights.shape[2] - 1 - NEAR - probe.start
-    rows = torch.arange(len(probe.needles))
+def _at_needles(weights: Float[Tensor, "N H Q S"], probe: Probe) -> Measured:
+    """Weight after the only earlier copy; the controls are other places of the first half."""
+    span = probe.half - 1  # places of needles, from the second random token
 
     def at(shift: int) -> Tensor:
-        places = probe.start + (probe.needles - probe.start + shift) % span
-        return weights[rows, :, places].mean(dim=0)
+        places = probe.start + 1 + (probe.needles - probe.start - 1 + shift) % span  # (N, Q)
+        index = places[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
+        return weights.gather(3, index.to(weights.device))[..., 0].mean(dim=(0, 2))
 
-    controls = torch.stack([at(shift) for shift in range(NEAR, span - NEAR)])
+    controls = torch.stack([at(shift) for shift in range(NEAR, span - NEAR + 1)])
     return Measured(score=at(0), controls=controls)
 
 

@@ -102,11 +102,12 @@ def _completed(subject: Subject, call: Call) -> Call:
         del kwargs["token_type_ids"]
     ids = kwargs.get("input_ids")
     start = getattr(subject.config, "decoder_start_token_id", None)
-    needs = getattr(subject.config, "is_encoder_decoder", False) and "decoder_input_ids" in takes
+    has_decoder = getattr(subject.config, "is_encoder_decoder", False)
+    needs = has_decoder and "decoder_input_ids" in takes
     if needs and ids is not None and not any(name.startswith("decoder_input") for name in kwargs):
         begin = torch.full_like(ids[:, :1], start or 0)
         kwargs["decoder_input_ids"] = torch.cat([begin, ids[:, :-1]], dim=1)
-    if "use_cache" in takes and not _CACHES & kwargs.keys():
+    if "use_cache" in takes and not has_decoder and not _CACHES & kwargs.keys():
         kwargs.setdefault("use_cache", False)
     return Call(args=args, kwargs=kwargs)
 
