@@ -2,15 +2,25 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from manyheads.cli.check import _declared, check
+from manyheads.cli.check import _declared, _painted, check
 from manyheads.cli.main import main
+from manyheads.verify.findings import Verdict
+from manyheads.verify.report import VerifyReport
+from manyheads.verify.subject import Subject
 from manyheads.verify.subject_files import subject_from_declared, subject_from_dict
-from tests.verify.strangers import PARAMS, declaration, judge_by_one_call, write_strangers
+from tests.verify.strangers import (
+    PARAMS,
+    declaration,
+    judge_by_one_call,
+    verdict_of_one_call,
+    write_strangers,
+)
 
 TARGET = "strangers_attention.py:"
 SIZES = ["--embed-dim", "12", "--num-heads", "3", "--form", "self", "--params", json.dumps(PARAMS)]
@@ -50,7 +60,8 @@ def test_a_sound_subject_has_status_0_and_one_document(capsys: pytest.CaptureFix
     out, err = capsys.readouterr()
     report = json.loads(out)
     assert list(report) == [
-        *("id", "target", "verdict", "inferred", "findings", "checks", "seconds")
+        *("id", "target", "verdict", "inferred", "findings", "steps", "checks", "limits"),
+        "seconds",
     ]
     assert (report["verdict"], report["target"]) == ("sound", f"{TARGET}Sound")
     assert set(report["checks"][0]) == {"name", "status", "why", "figure"}
@@ -86,7 +97,7 @@ def test_a_manifest_goes_on_whatever_one_subject_does(
     assert "has no Absent: use one of" in reports[3]["findings"][0]["says"]
     assert "within the time limit of 4 s" in Path("page.html").read_text()
     assert main([*arguments, "--allow-undetermined", "--jobs", "1"]) == 0
-    assert "6 subjects: 1 sound, 0 faulty, 5 undetermined" in capsys.readouterr().out
+    assert "6 subjects: 1 sound, 0 nonstandard, 0 faulty, 5 undetermined" in capsys.readouterr().out
 
 
 def test_a_hanging_subject_is_undetermined(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,6 +109,54 @@ def test_a_hanging_subject_is_undetermined(capsys: pytest.CaptureFixture[str]) -
 
 def test_allow_undetermined_does_not_allow_faults() -> None:
     assert main(["check", f"{TARGET}Drops", *SIZES, "--allow-undetermined"]) == 1
+
+
+def test_the_line_of_a_fault_has_the_path_that_was_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("below").mkdir()
+    source = Path("strangers_attention.py").rename("below/attention.py").read_text()
+    case = declaration("Faulty", target="attention.py:Faulty")
+    Path("below/manifest.json").write_text(json.dumps({"cases": [case]}))
+    assert main(["check", "--subjects", "below/manifest.json", "--json", "--html", "p.html"]) == 1
+    (report,) = json.loads(capsys.readouterr().out)["reports"]
+    where = report["findings"][0]["where"]
+    assert (report["verdict"], where["file"]) == ("faulty", "attention.py")
+    assert source.splitlines()[where["line"] - 1].strip() == where["code"]
+    departing = [step for step in report["steps"] if step["status"] == "departs"]
+    assert (departing[0]["step"], departing[0]["line"]) == (where["step"], where["line"])
+    page = Path("p.html").read_text()
+    assert "below/attention.py:" in page
+    assert "class Faulty(Sound):" in page  # the source around the line
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"),
+    [("sound", 0), ("nonstandard", 1), ("faulty", 1), ("undetermined", 1)],
+)
+def test_the_exit_status_of_each_verdict(
+    verdict: Verdict, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judge(made: Any, subject: Any, inferred: Any, known: Any) -> VerifyReport:
+        one = verdict_of_one_call(made, subject, inferred, known)
+        return replace(one, verdict=verdict)
+
+    monkeypatch.setattr("manyheads.verify.run.verify", judge)
+    arguments = ["check", f"{TARGET}Sound", *SIZES]
+    assert main(arguments) == status
+    allowed = {
+        option: main([*arguments, f"--allow-{option}"])
+        for option in ("nonstandard", "undetermined")
+    }
+    assert allowed == {option: 0 if option == verdict else status for option in allowed}
+
+
+def test_the_verdict_has_a_colour_in_a_terminal_only(capsys: pytest.CaptureFixture[str]) -> None:
+    report = verdict_of_one_call(lambda x: x, Subject(target="a.py:A"), {}, None)
+    assert _painted("SOUND: a.py:A", report) == "\x1b[32m\x1b[1mSOUND\x1b[0m: a.py:A"
+    main(["check", f"{TARGET}Absent"])
+    main(["check", f"{TARGET}Raises", *SIZES])
+    assert "\x1b" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

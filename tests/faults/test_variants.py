@@ -15,7 +15,7 @@ import manyheads.faults
 from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Problem
 from manyheads.faults import FAULT_KINDS, Variant, softmax
-from manyheads.verify.diagnose import all_variants
+from manyheads.verify.variants import all_variants
 from tests.factories import annotations_unchecked
 from tests.faults.problems import STANDARD, problem_of
 

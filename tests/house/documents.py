@@ -2,10 +2,12 @@
 
 - `python` blocks of one page run one after another and share their names. A `text` block right
   after one is what it prints.
+- An HTML comment `<!-- file: NAME -->` right above a `python` block also saves it under this name
+  in the folder where commands run.
 - In `console` and `sh` blocks each line after `$ ` is a command (in `sh` blocks each line is one);
-  those of `manyheads` and `python` run and must end with exit status 0, and in `console` blocks the
-  lines below are what they print. Commands that set the project up (`git`, `make`, `cd`, `pip`) do
-  not run.
+  those of `manyheads` and `python` run and must end with exit status 0, or with N after a comment
+  `# exit status N`. In `console` blocks the lines below are what they print. Commands that set the
+  project up (`git`, `make`, `cd`, `pip`) do not run.
 - In expected output, `...` stands for anything. An HTML comment `<!-- not run: reason -->` right
   above a block leaves it out.
 """
@@ -58,12 +60,15 @@ def assert_prints(printed: str, expected: str, where: str) -> None:
         raise AssertionError(f"{where} prints\n{trimmed}\nwhere the page has\n{wanted}")
 
 
-def run_python(block: Block, names: dict[str, object], where: str) -> str:
+def run_python(block: Block, names: dict[str, object], where: str, folder: Path) -> str:
     """Run a block and return what it printed."""
-    padding = "\n" * block.line
-    printed = io.StringIO()
+    code, printed = "\n" * block.line + block.text, io.StringIO()
+    saved = re.search(r"<!-- file: (\w+\.py) -->\n$", block.gap)
+    if saved:
+        (folder / saved[1]).write_text(block.text, encoding="utf-8")
+        code, where = block.text, str(folder / saved[1])
     with contextlib.redirect_stdout(printed):
-        exec(compile(padding + block.text, where, "exec"), names)
+        exec(compile(code, where, "exec"), names)
     return printed.getvalue()
 
 
@@ -95,7 +100,8 @@ def run_command(command: str, folder: Path) -> str | None:
         raise AssertionError(f"`{command}`: a page may not show {words[0]}; use {sorted(RUNNING)}")
     run = run_manyheads if words[0].endswith("manyheads") else run_other
     status, printed, errors = run(words[1:] if run is run_manyheads else command, folder)
-    if status != 0:
+    announced = re.search(r"# exit status (\d+)$", command)
+    if status != (int(announced[1]) if announced else 0):
         raise AssertionError(f"`{command}` ended with {status}: {errors}")
     return printed
 
@@ -147,7 +153,7 @@ def run_page(page: str, name: str, folder: Path) -> int:
             assert_prints(printed, block.text, where)
         printed = None
         if block.language == "python":
-            printed = run_python(block, names, where)
+            printed = run_python(block, names, where, folder)
             count += 1
         if block.language not in {"console", "sh"}:
             continue

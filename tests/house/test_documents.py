@@ -58,6 +58,16 @@ def test_a_sound_page_runs(tmp_path: Path) -> None:
     assert run_page(page, "page.md", tmp_path) == 4
 
 
+def test_a_saved_block_is_a_file_for_the_commands_below(tmp_path: Path) -> None:
+    page = (
+        "<!-- file: three.py -->\n```python\nx = 3\nprint(x)\n```\n```text\n3\n```\n"
+        "```console\n$ python -c 'import three'\n3\n"
+        "$ python -c 'raise SystemExit(2)'   # exit status 2\n```\n"
+    )
+    assert run_page(page, "page.md", tmp_path) == 3
+    assert (tmp_path / "three.py").read_text(encoding="utf-8") == "x = 3\nprint(x)\n"
+
+
 @pytest.mark.parametrize(
     ("page", "said"),
     [
@@ -65,6 +75,7 @@ def test_a_sound_page_runs(tmp_path: Path) -> None:
         ("```python\nprint(12)\n```\n\n```text\n1\n```\n", "page.md:5 prints"),
         ("```console\n$ python -c 'print(4)'\n5\n```\n", "page.md:1 prints"),
         ("```console\n$ python -c 'raise SystemExit(2)'\n```\n", "ended with 2"),
+        ("```console\n$ python -c 'pass'  # exit status 1\n```\n", "ended with 0"),
         ("```sh\nrm -r everything\n```\n", "a page may not show rm"),
         ("```console\nloose\n```\n", "no `\\$ ` command"),
     ],

@@ -165,7 +165,9 @@ def declaration(name: str, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def verdict_of_one_call(made: Any, subject: Subject, inferred: dict[str, Any]) -> VerifyReport:
+def verdict_of_one_call(
+    made: Any, subject: Subject, inferred: dict[str, Any], known: object
+) -> VerifyReport:
     """Sound if one call works: stands in for the checks where a test is about something else."""
     made(torch.zeros(2, 5, 12))
     return VerifyReport(

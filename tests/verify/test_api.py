@@ -1,6 +1,7 @@
 """`check` and `assert_sound` on living modules: declared by keyword, judged on a copy."""
 
 import importlib.util
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -47,6 +48,18 @@ def test_a_sound_module_stays_as_it_was(strangers: ModuleType) -> None:
 def test_a_faulty_module_raises_with_the_report(strangers: ModuleType) -> None:
     with pytest.raises(AssertionError, match="(?s)FAULTY: .*dropout-in-eval.*Fix: "):
         assert_sound(strangers.Drops(), **SIZES)
+
+
+def test_the_traceback_ends_at_the_line_of_the_fault(strangers: ModuleType) -> None:
+    with pytest.raises(AssertionError, match="this attention is faulty: ") as caught:
+        assert_sound(strangers.Faulty(), **SIZES)
+    last = traceback.extract_tb(caught.value.__traceback__)[-1]
+    place = check(strangers.Faulty(), **SIZES).place
+    assert place is not None
+    assert place.file == strangers.__file__
+    assert (last.filename, last.lineno, last.line) == (place.file, place.line, place.code)
+    assert "\nSteps:\n" in str(caught.value)
+    assert "departs" in str(caught.value)
 
 
 def test_what_could_not_be_judged_is_not_sound(strangers: ModuleType) -> None:

@@ -44,7 +44,7 @@ SHAPED: dict[str, tuple[Tensor, Tensor]] = {
 
 
 @pytest.mark.parametrize("axes", SHAPED)
-@pytest.mark.parametrize("convention", sorted(CONVENTIONS.keys() - {"lengths"}))
+@pytest.mark.parametrize("convention", sorted(CONVENTIONS.keys() - {"lengths", "documents"}))
 def test_mask_is_handed_over_in_its_axes_and_convention(axes: str, convention: str) -> None:
     ours, shaped = SHAPED[axes]
     zeros = torch.zeros(shaped.shape)
@@ -68,6 +68,13 @@ def test_mask_for_all_samples_is_widened_where_the_axes_want_samples() -> None:
 def test_lengths_count_the_valid_keys_of_a_sample(axes: str) -> None:
     allowed = torch.tensor([[[1, 1, 0]], [[1, 1, 1]]], dtype=torch.bool)
     assert given(axes, "lengths", allowed).tolist() == [2, 3]
+
+
+def test_positions_of_one_document_share_a_number() -> None:
+    ids = torch.tensor([[0, 0, 1], [0, 1, 1]])
+    mask = GivenMask(allowed=ids[:, :, None] == ids[:, None], axes="BTS", convention="documents")
+    handed = mask_for_callee(mask, B, S, H, torch.float32)
+    assert torch.equal(handed[:, :, None] == handed[:, None], mask.allowed)
 
 
 def test_handed_mask_is_a_tensor_of_its_own() -> None:

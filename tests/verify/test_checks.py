@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from manyheads.verify.calling import prepared
 from manyheads.verify.context import Context
 from manyheads.verify.findings import Finding, found
+from manyheads.verify.isolation import judged
 from manyheads.verify.problems import ProblemMaker
-from manyheads.verify.run import verify
 from manyheads.verify.subject import Subject
+from manyheads.verify.understanding import Understanding
 from tests.factories import annotations_unchecked
 from tests.verify.faulty_modules import Plain
 from tests.verify.faulty_positions import Cached
@@ -28,7 +29,14 @@ def findings(title: str, made: nn.Module, subject: Subject) -> list[Finding]:
         callee = prepared(made, subject)
         located = callee.located()
         maker = ProblemMaker(subject, located)
-        ctx = Context(subject=subject, callee=callee, maker=maker, located=located, strict=True)
+        ctx = Context(
+            subject=subject,
+            callee=callee,
+            maker=maker,
+            located=located,
+            strict=True,
+            known=Understanding(subject=subject),
+        )
         if subject.spec.position is not None:
             ctx.tolerance = 3e-5  # float32 angles
         CHECKS[title](ctx)
@@ -156,7 +164,7 @@ def test_numbers_that_are_not_finite_do_not_spoil_the_document() -> None:
 
 def test_what_was_not_checked_says_why() -> None:
     with annotations_unchecked():
-        report = verify(Plain(), declared({}, PADDED, SEPARATE))
+        report = judged(Plain(), declared({}, PADDED, SEPARATE))
     skipped = {check.name: check.why for check in report.checks if check.status == "skipped"}
     assert skipped["dropout"].startswith("no dropout is declared")
     assert all(skipped.values())

@@ -13,7 +13,7 @@ from manyheads.faults import Variant
 from manyheads.faults.positions import OtherRotary
 from manyheads.faults.softmax import OtherScale
 from manyheads.verify.context import RIGHT
-from manyheads.verify.diagnose import Observation, all_variants, fits, gap_where_known
+from manyheads.verify.variants import Observation, all_variants, fits, gap_where_known
 from tests.factories import annotations_unchecked
 from tests.faults.problems import STANDARD, key_mask, problem_of
 
@@ -82,7 +82,7 @@ def test_scale_that_nobody_writes_is_fitted(factor: float) -> None:
     with annotations_unchecked():
         (fit,) = fits([observed(OtherScale(factor), problem)], [], TOLERANCE)
     assert fit.variant.fault == "scale"
-    assert f"multiplied by {factor:.6g} " in fit.variant.says
+    assert f"multiplied by {factor:.6g};" in fit.variant.says
 
 
 @pytest.mark.parametrize("base", [321.0, 50000.0])

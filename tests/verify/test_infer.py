@@ -1,4 +1,4 @@
-"""Inference on ordinary modules: what is not declared is read off names and behaviour."""
+"""Inference on ordinary modules: what is not declared is read off the module at work."""
 
 import math
 from types import SimpleNamespace
@@ -11,8 +11,9 @@ from torch.nn import functional as F
 from manyheads.core.config import Rotary
 from manyheads.core.errors import SubjectError
 from manyheads.verify.infer import infer
-from manyheads.verify.run import verify
+from manyheads.verify.isolation import judged
 from manyheads.verify.subject import CONVENTIONS, MaskSpec, Spec, Subject
+from tests.factories import annotations_unchecked
 
 E, H = 12, 3
 
@@ -23,8 +24,9 @@ def _infer(target: object, **spec: object):  # noqa: ANN202 - an Inference
 
 
 def _verdict(target: object, **spec: object) -> tuple[str, list[str | None]]:
-    known = _infer(target, **spec)
-    report = verify(known.made, known.subject, known.inferred)
+    sizes = {"embed_dim": E, "num_heads": H} | spec
+    with annotations_unchecked():
+        report = judged(target, Subject(target="t", spec=Spec(**sizes)))
     return report.verdict, [f.fault for f in report.findings if f.severity == "error"]
 
 
@@ -125,23 +127,23 @@ def test_a_configuration_object_gets_sizes_by_every_usual_name() -> None:
     known = _infer(Packed)
     assert known.subject.kwargs is not None
     assert known.subject.kwargs["config"].n_embd == E
-    assert known.subject.params is not None
-    assert (known.subject.params.layout, known.subject.params.order) == ("packed", "qkv")
+    assert known.inferred["params"]["k"] == "c_attn.weight, rows 13 to 24"
     assert known.subject.spec.causal == "always"
-    assert known.inferred["spec"]["causal"] == "always"
+    assert known.inferred["spec.order"] == "always causal"
     assert _verdict(Packed) == ("sound", [])
 
 
-def test_another_order_of_packed_blocks_is_read_and_noted() -> None:
-    known = _infer(KeyFirst)
-    assert known.subject.params is not None
-    assert known.subject.params.order == "kqv"
-    report = verify(known.made, known.subject, known.inferred)
-    assert report.verdict == "sound"
-    assert "unpack-order" in [f.fault for f in report.findings if f.severity == "note"]
+def test_blocks_of_a_packed_weight_are_told_by_their_use() -> None:
+    assert _infer(KeyFirst).inferred["params"] == {
+        "k": "c_attn.weight, rows 1 to 12",
+        "q": "c_attn.weight, rows 13 to 24",
+        "v": "c_attn.weight, rows 25 to 36",
+        "o": "c_proj.weight",
+    }
+    assert _verdict(KeyFirst) == ("sound", [])
 
 
-@pytest.mark.parametrize("convention", sorted(CONVENTIONS.keys() - {"lengths"}))
+@pytest.mark.parametrize("convention", sorted(CONVENTIONS.keys() - {"lengths", "documents"}))
 def test_a_padding_mask_is_understood_by_what_it_hides(convention: str) -> None:
     kind = type("Kind", (Masked,), {"says": convention})
     masks = _infer(kind).subject.call.masks
@@ -159,7 +161,9 @@ def test_flags_and_returned_weights_are_found() -> None:
 def test_positions_first_is_found_by_behaviour_and_noted() -> None:
     known = _infer(TimeFirst)
     assert known.subject.call.layout == "TBE"
-    assert [n["fault"] for n in known.inferred["notes"]] == ["batch-first-confusion"]
+    (note,) = known.inferred["notes"]
+    assert note["fault"] is None  # no fault where the axes are what is meant
+    assert "over the first axis" in note["says"]
 
 
 def test_rotary_tables_are_handed_over_where_the_call_needs_them() -> None:
@@ -178,24 +182,24 @@ def test_sizes_are_read_off_an_instance() -> None:
     known = infer(nn.MultiheadAttention(E, H, batch_first=True), Subject(target="t"))
     assert (known.subject.spec.embed_dim, known.subject.spec.num_heads) == (E, H)
     assert known.subject.call.form == "qkv"
-    assert known.subject.params is not None
-    assert known.subject.params.layout == "mha"
+    assert known.inferred["params"]["v"] == "in_proj_weight, rows 25 to 36"
 
 
 def test_what_is_no_attention_for_any_weights_is_found_undeclared() -> None:
     assert _verdict(MergedByView) == ("faulty", ["merge-by-view"])
 
 
-def test_another_scale_is_a_note() -> None:
-    class Unscaled(Masked):
-        def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
-            names = (self.W_query, self.W_key, self.W_value)
-            q, k, v = (f(x).unflatten(-1, (H, -1)).transpose(1, 2) for f in names)
-            return self.out_proj(((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2))
+class Unscaled(Masked):
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        names = (self.W_query, self.W_key, self.W_value)
+        q, k, v = (f(x).unflatten(-1, (H, -1)).transpose(1, 2) for f in names)
+        return self.out_proj(((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2))
 
-    known = _infer(Unscaled(E, H))
-    assert known.subject.spec.scale == 1.0
-    assert [n["fault"] for n in known.inferred["notes"]] == ["scale"]
+
+def test_another_scale_is_not_inferred() -> None:
+    known = _infer(Unscaled)
+    assert known.subject.spec.scale is None
+    assert known.understanding.scale == pytest.approx(1.0)
 
 
 def test_a_declared_field_is_never_replaced() -> None:
@@ -221,9 +225,10 @@ def test_a_call_that_raises_every_time_is_refused_with_what_it_raised() -> None:
         _infer(Broken())
 
 
-def test_a_layer_without_any_attention_is_refused() -> None:
-    with pytest.raises(SubjectError, match="no position of the input reaches any other"):
-        _infer(nn.Linear(E, E))
+def test_a_layer_without_any_attention_is_no_attention_for_any_weights() -> None:
+    report = judged(nn.Linear(E, E), Subject(target="t", spec=Spec(embed_dim=E, num_heads=H)))
+    assert report.verdict == "faulty"
+    assert "no product of queries and keys" in report.findings[0].says
 
 
 def test_heads_that_do_not_divide_the_width_are_refused() -> None:

@@ -1,6 +1,7 @@
 """`pytest --manyheads ...` as its users run it: in a process of its own."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,31 @@ def test_a_manifest_gives_a_test_for_each_subject(tmp_path: Path) -> None:
     assert "1. dropout-in-eval (error)" in done.stdout
     assert "UNDETERMINED: raises" in done.stdout
     assert "Traceback" not in done.stdout
+
+
+def test_a_failure_points_at_the_line_of_the_fault(tmp_path: Path) -> None:
+    write_manifest(tmp_path, "Faulty")
+    done = run_pytest(
+        tmp_path, "--manyheads-subjects", "manifest.json", "--junitxml", "found.xml", "-q"
+    )
+    assert re.search(r"\nstrangers_attention.py:\d+: faulty: ", done.stdout), done.stdout
+    assert re.search(r"FAILED manyheads::faulty - faulty: \S", done.stdout)
+    assert "\nSteps:\n" in done.stdout
+    assert re.search(r'<failure message="faulty: [^"]+">', (tmp_path / "found.xml").read_text())
+
+
+def test_a_test_that_asserts_soundness_points_at_the_line_of_the_fault(tmp_path: Path) -> None:
+    (tmp_path / "test_own.py").write_text(
+        "from strangers_attention import Faulty\n"
+        "from manyheads.verify import assert_sound\n\n"
+        "def test_own():\n"
+        "    assert_sound(Faulty(), embed_dim=12, num_heads=3, form='self')\n"
+    )
+    done = run_pytest(tmp_path, "-q", "--import-mode=prepend", "test_own.py")
+    assert ">       assert_sound(Faulty()" in done.stdout, done.stdout
+    assert ">       return " in done.stdout, done.stdout
+    assert re.search(r"\nstrangers_attention.py:\d+: AssertionError", done.stdout)
+    assert "place.py" not in done.stdout
 
 
 def test_subjects_can_be_chosen_by_keyword_and_named_one_by_one(tmp_path: Path) -> None:

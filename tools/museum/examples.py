@@ -8,8 +8,8 @@ from functools import cache
 
 from manyheads.attention.pipeline import Pipeline
 from manyheads.faults import FAULT_KINDS
-from manyheads.verify.diagnose import all_variants
 from manyheads.verify.subject import Subject
+from manyheads.verify.variants import all_variants
 from tools.museum.module import FaultyAttention, Maker, subject_named
 from tools.museum.own import OWN
 

@@ -10,13 +10,15 @@ from functools import cache
 from torch import nn
 
 from manyheads.verify.calling import prepared
-from manyheads.verify.checks.behaviour import dependence
+from manyheads.verify.checks.behaviour import check_leak, dependence
+from manyheads.verify.checks.gradients import check_unused
 from manyheads.verify.checks.values import check_returned_weights, check_values
 from manyheads.verify.context import Check, Context
 from manyheads.verify.findings import found
 from manyheads.verify.problems import ProblemMaker
 from manyheads.verify.run import FIRST, LATER
 from manyheads.verify.subject import Subject
+from manyheads.verify.understanding import Understanding
 from tools.museum.examples import fault_examples
 from tools.museum.popular import POPULAR, passes
 
@@ -47,10 +49,17 @@ def _title(check: Check) -> str:
     return check.__name__.removeprefix("check_").replace("_", " ")
 
 
+_UNDECLARED = (check_unused, check_leak)
+"""Checks that apply only where weights are not declared; the examples declare them."""
+
 CHECKS: dict[str, Check] = {
-    **{_title(check): check for check in FIRST},
+    **{_title(check): check for check in FIRST if check not in _UNDECLARED},
     "values": _values,
-    **{_title(check): _ALONE.get(check.__name__, check) for check in LATER},
+    **{
+        _title(check): _ALONE.get(check.__name__, check)
+        for check in LATER
+        if check not in _UNDECLARED
+    },
 }
 """Every check by its title; a check that needs the observations of others makes them itself."""
 
@@ -70,6 +79,7 @@ def caught_by(made: nn.Module, subject: Subject) -> tuple[str, ...]:
             maker=ProblemMaker(subject, located),
             located=located,
             strict=True,
+            known=Understanding(subject=subject),
         )
         if subject.spec.compute_dtype is not None:
             ctx.tolerance = _INSIDE

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from manyheads.faults import FAULT_KINDS
-from manyheads.verify.diagnose import all_variants
+from manyheads.verify.variants import all_variants
 from tools.museum import grid
 from tools.museum.examples import FaultExample, fault_examples
 from tools.museum.grid import row_of
@@ -45,12 +45,13 @@ def _shape(example: FaultExample) -> str:
     return "The output has the right shape." if "shape only" in row.let_through else ""
 
 
-def _is_legal(fault: str) -> bool:
+def is_legal(fault: str) -> bool:
+    """Whether its outputs are those of correct attention with other weights."""
     return fault == "scale" or any(v.fault == fault and v.is_legal for v in all_variants())
 
 
 def _training(example: FaultExample) -> str:
-    if _is_legal(example.fault):
+    if is_legal(example.fault):
         return _LEGAL
     spoiled = spoiled_gradients(example)
     if not spoiled:

@@ -70,15 +70,24 @@ class Pipeline:
 
     def heads(self, p: Problem) -> tuple[Tensor, Tensor, Tensor]:
         """Projected heads q (B, H, T, d), k and v (B, G, S, .)."""
-        x_q, x_k, x_v = self.inputs(p)
+        x_q, x_k, x_v = self.norm_inputs(p, *self.inputs(p))
         if p.weights is None:
-            return x_q, x_k, x_v
+            return self.norm_heads(p, x_q, "q"), self.norm_heads(p, x_k, "k"), x_v
         w = self.weights(p, p.weights)
-        return (
-            self.split(p, self.project(p, x_q, w.w_q, w.b_q, "q"), w.num_heads, "q"),
-            self.split(p, self.project(p, x_k, w.w_k, w.b_k, "k"), w.num_kv_heads, "k"),
-            self.split(p, self.project(p, x_v, w.w_v, w.b_v, "v"), w.num_kv_heads, "v"),
-        )
+        q = self.split(p, self.project(p, x_q, w.w_q, w.b_q, "q"), w.num_heads, "q")
+        k = self.split(p, self.project(p, x_k, w.w_k, w.b_k, "k"), w.num_kv_heads, "k")
+        v = self.split(p, self.project(p, x_v, w.w_v, w.b_v, "v"), w.num_kv_heads, "v")
+        return self.norm_heads(p, q, "q"), self.norm_heads(p, k, "k"), v
+
+    def norm_inputs(self, p: Problem, *inputs: Tensor) -> list[Tensor]:
+        """Inputs after a norm inside the module; a context of its own is not normalised."""
+        norm = p.norms.get("input")
+        return [x if norm is None or x is not p.x_q else norm.of(x) for x in inputs]
+
+    def norm_heads(self, p: Problem, x: Tensor, name: str) -> Tensor:
+        """Queries or keys after a norm of their own."""
+        norm = p.norms.get(name)
+        return x if norm is None else norm.of_heads(x)
 
     def inputs(self, p: Problem) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value inputs."""
@@ -120,7 +129,10 @@ class Pipeline:
         return scores if p.softcap is None else (scores / p.softcap).tanh() * p.softcap
 
     def add_bias(self, p: Problem, scores: Tensor) -> Tensor:
-        """Linear position bias."""
+        """Position bias, linear or from a table."""
+        if p.bias is not None:
+            queries, keys = scores.shape[-2:]
+            scores = scores + p.bias[:, keys - queries : keys, :keys].to(scores.dtype)
         if p.slopes is None:
             return scores
         num_queries, num_keys = scores.shape[-2:]
@@ -150,8 +162,11 @@ class Pipeline:
         return scores.masked_fill(~allowed, -math.inf)
 
     def softmax(self, p: Problem, masked: Tensor, allowed: Tensor) -> Tensor:
-        """Softmax over keys."""
-        return softmax_over_keys(masked, allowed)
+        """Softmax over keys, and over a sink if there is one."""
+        if p.sinks is None:
+            return softmax_over_keys(masked, allowed)
+        sinks = p.sinks.to(masked.dtype)[:, None, None].expand(*masked.shape[:-1], 1)
+        return torch.cat((masked, sinks), dim=-1).softmax(dim=-1)[..., :-1]
 
     def weigh(self, p: Problem, weights: Tensor, v: Tensor) -> Tensor:
         """Weighted sums of values, (B, H, T, v)."""

@@ -1,5 +1,6 @@
 """One attention call as data, for the verifier and the faults: inputs, weights, masks, sizes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -20,6 +21,42 @@ class GivenMask:
     """The axes with which it is passed: BS, TS, BTS, B1TS, (BH)TS or B."""
     convention: str
     """What the callee takes its values to mean, such as "blocked" (True = hidden)."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowNorm:
+    """A normalisation of rows."""
+
+    kind: str
+    """"rms" (root mean square), "layer" or "l2" (to length one)."""
+    over: str
+    """What a row is: "head", "all" (all heads of a position) or "input"."""
+    eps: float
+    """Added to the mean square."""
+    gain: Tensor
+    """Factor of each channel."""
+    shift: Tensor | None = None
+    """Added to each channel, if anything."""
+
+    def of(self, x: Tensor) -> Tensor:
+        """Normalise the last axis.
+
+        Source: Ba et al. 2016, arXiv:1607.06450; Zhang and Sennrich 2019, arXiv:1910.07467.
+        """
+        if self.kind == "layer":
+            x = x - x.mean(dim=-1, keepdim=True)
+        squares = x.square()
+        is_sum = self.kind == "l2"
+        size = squares.sum(-1, keepdim=True) if is_sum else squares.mean(-1, keepdim=True)
+        normed = x / (size + self.eps).sqrt() * self.gain.to(x.dtype)
+        return normed if self.shift is None else normed + self.shift.to(x.dtype)
+
+    def of_heads(self, x: Tensor) -> Tensor:
+        """Normalise heads (B, H, T, d)."""
+        if self.over == "head":
+            return self.of(x)
+        rows: Tensor = self.of(x.transpose(1, 2).flatten(2)).unflatten(2, (x.shape[1], -1))
+        return rows.transpose(1, 2)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,10 +89,20 @@ class Problem:
     """Linear bias, one slope per head, or None."""
     is_causal: bool = False
     """Whether later keys are hidden."""
+    is_top_left: bool = False
+    """Whether order is aligned to the first key instead of the last."""
     window: int | None = None
     """Keys a query sees, itself included."""
+    ahead: int | None = None
+    """Later keys that a query sees, for a window to both sides; None where a window is causal."""
     softcap: float | None = None
     """Soft-cap: tanh limits the scores to (-softcap, softcap) before the mask; or None."""
+    norms: Mapping[str, RowNorm] = field(default_factory=dict)
+    """Norms by what they normalise: "input", "q" or "k"."""
+    bias: Tensor | None = None
+    """(H, N, N), added to the scores of up to N positions; or None."""
+    sinks: Tensor | None = None
+    """(H,), the score of a key without a value that takes part in the softmax; or None."""
     masks: tuple[GivenMask, ...] = ()
     """Masks; a key is seen only if all of them allow it."""
     chunks: tuple[int, ...] = ()
@@ -89,13 +136,14 @@ class Answer:
 
 
 def allowed_by_order(problem: Problem, num_queries: int, num_keys: int) -> Tensor:
-    """(T, S), True = may attend, by causality and window alone, aligned to the last key."""
-    shift = num_keys - num_queries
+    """(T, S), True = may attend, by causality and window alone."""
+    shift = 0 if problem.is_top_left else num_keys - num_queries
     position = torch.arange(num_queries)[:, None] + shift
     source = torch.arange(num_keys)[None, :]
     allowed = torch.ones(num_queries, num_keys, dtype=torch.bool)
     if problem.is_causal:
         allowed = allowed & (source <= position)
     if problem.window is not None:
-        allowed = allowed & (source > position - problem.window) & (source <= position)
+        latest = position + (problem.ahead or 0)
+        allowed = allowed & (source > position - problem.window) & (source <= latest)
     return allowed

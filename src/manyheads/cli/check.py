@@ -13,15 +13,12 @@ from manyheads.cli.types import NUMBER, FilePath, FloatRange, IntRange
 from manyheads.core.config import RotaryStyle
 from manyheads.core.errors import SubjectError
 from manyheads.core.text import brief
+from manyheads.verify.findings import Verdict
 from manyheads.verify.isolation import Examined, Limits, can_isolate, examine_subjects
-from manyheads.verify.report import (
-    VerifyReport,
-    clean,
-    plain,
-    text_from_report,
-    text_from_reports,
-    write_page,
-)
+from manyheads.verify.report import VerifyReport, plain
+from manyheads.verify.report_html import write_page
+from manyheads.verify.report_text import text_from_report, text_from_reports
+from manyheads.verify.report_words import clean
 from manyheads.verify.subject import (
     AXES,
     CONVENTIONS,
@@ -129,6 +126,9 @@ def _declarations(command: Callable[..., None]) -> Callable[..., None]:
     "--allow-undetermined", is_flag=True, help="Exit with 0 if the verdict is undetermined."
 )
 @click.option(
+    "--allow-nonstandard", is_flag=True, help="Exit with 0 if the verdict is nonstandard."
+)
+@click.option(
     "--time-limit",
     type=FloatRange(0.001, 86400.0),
     default=60.0,
@@ -149,13 +149,14 @@ def check(
     as_json: bool,
     page: Path | None,
     allow_undetermined: bool,
+    allow_nonstandard: bool,
     **options: Any,  # noqa: ANN401 - the declarations above
 ) -> None:
     r"""Check an attention module or function, and name its fault if it has one.
 
     Options declare what the module computes. What you do not declare is inferred and listed in the
     report. This command RUNS THE CODE of the module, in a separate process: check only code that
-    you trust. Exit status: 0 sound, 1 faulty or undetermined, 2 wrong use.
+    you trust. Exit status: 0 sound, 1 nonstandard, faulty or undetermined, 2 wrong use.
 
     \b
     Examples:
@@ -173,7 +174,8 @@ def check(
     if page is not None:  # first, so that it is written even where nobody reads the text
         write_page(page, reports)
     click.echo(_json(reports, manifest) if as_json else _text(reports, manifest))
-    accepted = {"sound", "undetermined"} if allow_undetermined else {"sound"}
+    allowed = {"undetermined": allow_undetermined, "nonstandard": allow_nonstandard}
+    accepted = {"sound", *(verdict for verdict, is_allowed in allowed.items() if is_allowed)}
     if any(report.verdict not in accepted for report in reports):
         raise click.exceptions.Exit(1)
 
@@ -297,4 +299,17 @@ def _json(reports: Sequence[VerifyReport], manifest: Path | None) -> str:
 
 
 def _text(reports: Sequence[VerifyReport], manifest: Path | None) -> str:
-    return text_from_report(reports[0]) if manifest is None else text_from_reports(reports)
+    if manifest is not None:
+        return text_from_reports(reports)
+    return _painted(text_from_report(reports[0]), reports[0])
+
+
+_COLOURS: dict[Verdict, str] = {
+    **{"sound": "green", "nonstandard": "magenta", "faulty": "red", "undetermined": "yellow"}
+}
+
+
+def _painted(text: str, report: VerifyReport) -> str:
+    """The text with its first word, the verdict, in colour; click removes it outside terminals."""
+    length = len(report.verdict)
+    return click.style(text[:length], fg=_COLOURS[report.verdict], bold=True) + text[length:]

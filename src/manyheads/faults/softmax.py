@@ -22,6 +22,22 @@ class OtherScale(Pipeline):
         return super().scores(replace(p, scale=self.value), q, k)
 
 
+_OF_CALL = ("number of keys", "number of queries", "batch")
+"""Sizes that differ from call to call."""
+
+
+class NamedScale(OtherScale):
+    """The scale of another formula, for the sizes of each call."""
+
+    def __init__(self, name: str, value: float) -> None:
+        super().__init__(value)
+        self.name = name
+
+    def scores(self, p: Problem, q: Tensor, k: Tensor) -> Tensor:
+        """Scale with the other number."""
+        return q @ k.mT * scale_candidates(p)[self.name]
+
+
 def scale_candidates(p: Problem) -> dict[str, float]:
     """Scales that people write, by their formula, for the sizes of a problem."""
     width = p.x_q.shape[-1]
@@ -60,20 +76,19 @@ def scale_variants(p: Problem) -> list[Variant]:
     """One reading a candidate that differs from the declared scale."""
     found, seen = [], {p.scale}
     for name, value in scale_candidates(p).items():
-        if any(math.isclose(value, other, rel_tol=1e-9) for other in seen):
+        of_call = any(word in name for word in _OF_CALL)
+        if any(math.isclose(value, other, rel_tol=1e-9) for other in seen) and not of_call:
             continue
-        seen.add(value)
-        says = (
-            f"scores are multiplied by {value:.6g} = {name} (divided by {1 / value:.5g}); declared "
-            f"is {p.scale:.6g} (divided by {1 / p.scale if p.scale else math.inf:.5g})"
-        )
+        seen |= set() if of_call else {value}
+        what = "are not scaled" if value == 1.0 else f"are multiplied by {value:.6g} = {name}"
+        says = f"scores {what}; expected is a factor of {p.scale:.6g}"
         found.append(
             Variant(
                 fault="scale",
-                key=f"{value:.9g}",
+                key=name if of_call else f"{value:.9g}",
                 says=says,
-                pipeline=OtherScale(value),
-                is_legal=True,
+                pipeline=NamedScale(name, value) if of_call else OtherScale(value),
+                is_legal="batch" not in name,
             )
         )
     return found

@@ -15,7 +15,9 @@ from torch import nn
 from manyheads.core.errors import SubjectError
 from manyheads.verify.findings import short
 from manyheads.verify.isolation import judged
+from manyheads.verify.place import raise_at
 from manyheads.verify.report import VerifyReport, undetermined
+from manyheads.verify.report_words import first_fault
 from manyheads.verify.subject import Subject
 from manyheads.verify.subject_files import subject_from_declared
 
@@ -65,13 +67,15 @@ def assert_sound(module_or_function: Attention, **declared: Any) -> None:  # noq
         **declared: as for `check`, `subject` included.
 
     Raises:
-        AssertionError: it is faulty or undetermined; the message is the report.
+        AssertionError: it is not sound; the message is the report, and the traceback ends at the
+            line of the module's own source where it departs from attention, if that was found.
         SubjectError: as for `check`.
     """
     __tracebackhide__ = True
     report = check(module_or_function, **declared)
     if not report.is_sound:
-        raise AssertionError(f"this attention is not sound\n{report}")
+        said = f"this attention is {report.verdict}: {first_fault(report)}"
+        raise_at(AssertionError(f"{said}\n{report}"), report.place)
 
 
 @contextlib.contextmanager

@@ -74,7 +74,7 @@ def randomise(module: nn.Module, seed: int) -> None:
                 owner = module.get_submodule(name.rpartition(".")[0])
                 drawn = _normal(parameter.shape, generator)
                 parameter.copy_(drawn * _SPREAD / _fan_in(owner, parameter) ** 0.5)
-            elif parameter.dim() == 1 and _is_bias(name, parameter):
+            elif parameter.dim() == 1 and (_is_bias(name, parameter) or _is_garbage(parameter)):
                 parameter.copy_(_normal(parameter.shape, generator) * _BIAS_SPREAD)
 
 
@@ -95,6 +95,13 @@ def _is_bias(name: str, parameter: Tensor) -> bool:
         or last in ("bq", "bk", "bv", "bo")
         or bool((parameter == 0).all())
     )
+
+
+def _is_garbage(parameter: Tensor) -> bool:
+    """Whether a parameter was never given numbers: `torch.empty` leaves what was in memory."""
+    sizes = parameter.detach().double().abs()
+    strange = (sizes > 1e6) | ((sizes < 1e-20) & (sizes > 0)) | ~torch.isfinite(sizes)
+    return bool(strange.any())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -287,8 +294,9 @@ class Callee:
                     spec.axes,
                     spec.convention,
                 ) and spec.arg not in found:
+                    kind = self.subject.extras.mask_dtype or self.dtype
                     found[spec.arg] = mask_for_callee(
-                        mask, problem.batch, queries, problem.num_heads, self.dtype
+                        mask, problem.batch, queries, problem.num_heads, kind
                     )
                     break
         return found

@@ -1,8 +1,9 @@
 """What the checks share: the callee, the problems, what was observed, and what was found."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,10 +11,11 @@ from torch import Tensor
 from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Answer, Problem
 from manyheads.verify.calling import Callee, Outcome
-from manyheads.verify.findings import CheckResult, Finding, Severity, Status
+from manyheads.verify.findings import CheckResult, Finding, Severity, Status, Step
 from manyheads.verify.parameters import Located
 from manyheads.verify.problems import ProblemMaker
 from manyheads.verify.subject import Subject
+from manyheads.verify.understanding import Understanding
 
 RIGHT = Pipeline()
 """The formula in float64."""
@@ -33,6 +35,8 @@ class Case:
     """What came of it."""
     gap: float | None
     """Relative difference from the formula, None where there are no weights to compare with."""
+    extra: Mapping[str, object] = field(default_factory=dict)
+    """Further keywords of the call."""
 
     @property
     def has_equal_sizes(self) -> bool:
@@ -55,6 +59,14 @@ class Context:
     """The weights, None where unknown."""
     strict: bool
     """Whether the weights were declared, so that a legal but other reading of them is an error."""
+    known: Understanding
+    """What was seen of the subject at work."""
+    limits: list[str] = field(default_factory=list)
+    """Limits of correct code."""
+    steps: tuple[Step, ...] = ()
+    """The steps of the formula in the call that was compared with it."""
+    entry: dict[str, Any] = field(default_factory=dict)
+    """One entry of the step that departs, expected and found."""
     tolerance: float = 1e-11
     """Largest relative difference that counts as equal."""
     cases: list[Case] = field(default_factory=list)
@@ -71,8 +83,13 @@ class Context:
 
     @property
     def against_declared(self) -> Severity:
-        """How bad a difference from the declaration is: a note where that was inferred."""
-        return "error" if self.strict else "note"
+        """How bad another reading is: an error against a declaration, else to be declared."""
+        return "error" if self.strict else "warning"
+
+    def covers(self, problem: Problem) -> bool:
+        """Whether a table of biases, if there is one, was seen for as many positions."""
+        bias = self.subject.extras.bias
+        return bias is None or max(problem.x_q.shape[-2], problem.x_k.shape[-2]) <= bias.shape[-1]
 
     def passed(self, name: str, why: str = "", figure: float | None = None) -> None:
         """Record that a check passed."""
@@ -85,9 +102,8 @@ class Context:
     def failed(self, name: str, finding: Finding, figure: float | None = None) -> None:
         """Record a finding."""
         self.findings.append(finding)
-        self._record(
-            name, "failed" if finding.severity == "error" else "passed", finding.says, figure
-        )
+        status: Status = "skipped" if finding.severity == "note" else "failed"
+        self._record(name, status, finding.says, figure)
 
     def _record(self, name: str, status: Status, why: str, figure: float | None) -> None:
         if figure is not None and not math.isfinite(figure):

@@ -7,13 +7,15 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from manyheads.core.errors import SubjectError
+from manyheads.verify.findings import short
 from manyheads.verify.infer_form import weight_arguments
 from manyheads.verify.infer_names import CONFIGS, GUESSES, SIZES, Target
-from manyheads.verify.infer_params import params_words, take_inventory
-from manyheads.verify.infer_trial import Argument
+from manyheads.verify.infer_trial import Argument, arguments_of
 from manyheads.verify.loading import build
 from manyheads.verify.subject import NoSubjectError, Spec, Subject
 
@@ -186,8 +188,6 @@ def built(target: Target, subject: Subject) -> tuple[Any, Subject, dict[str, Any
     Raises:
         SubjectError: it cannot be built; the message says what was tried.
     """
-    from dataclasses import replace
-
     makes = inspect.isclass(target) or is_factory(target)
     if not makes or subject.kwargs is not None:
         return _made(target, subject), subject, {}
@@ -254,9 +254,7 @@ def read_sizes(made: Target, spec: Spec) -> dict[str, int]:
         if getattr(spec, size) is not None:
             continue
         values = (getattr(h, name, None) for h in holders if h is not None for name in SIZES[size])
-        value = next(
-            (v for v in values if isinstance(v, int) and not isinstance(v, bool) and v > 0), None
-        )
+        value = next((v for v in values if _is_count(v)), None)
         if value is not None:
             found[size] = value
     return found
@@ -314,34 +312,71 @@ def check_divides(subject: Subject) -> None:
         )
 
 
+_HEADS_IF_UNKNOWN, _WIDTH_IF_UNKNOWN = 3, 24
+
+
 def with_sizes(made: Target, subject: Subject, inferred: dict[str, Any]) -> Subject:
-    """Width and heads off the built object, or off the arguments that it was built with."""
+    """Width and heads: off the built object, off the arguments it was built with, or assumed.
+
+    A module whose number of heads nothing says is taken to have one until it is watched.
+    """
     spec = subject.spec
     known = read_sizes(made, spec)
-    guessed = inferred.get("build.kwargs", {})
-    for size, names in (
-        ("embed_dim", ("embed_dim", "d_model", "dim", "n_embd", "hidden_size")),
-        ("num_heads", ("num_heads", "n_heads", "heads")),
-    ):
+    given = {**inferred.get("build.kwargs", {}), **dict(subject.kwargs or {})}
+    for size in ("embed_dim", "num_heads", "num_kv_heads", "head_dim"):
         if size not in known and getattr(spec, size) is None:
-            value = next((guessed[n] for n in names if isinstance(guessed.get(n), int)), None)
+            value = next((given[n] for n in SIZES[size] if _is_count(given.get(n))), None)
             known |= {} if value is None else {size: value}
-    known = {
-        n: v
-        for n, v in known.items()
-        if n != "num_kv_heads" or (known.get("num_heads") or spec.num_heads or 0) % v == 0
-    }
-    if spec.num_heads is None and "num_heads" not in known:
-        raise SubjectError(
-            "spec.num_heads is missing and no attribute of the subject has it: declare --num-heads"
-        )
-    if spec.embed_dim is None and "embed_dim" not in known and spec.head_dim is None:
-        raise SubjectError(
-            "spec.embed_dim is missing and no attribute of the subject has it: declare --embed-dim"
-        )
+    heads = known.get("num_heads") or spec.num_heads
+    if (
+        heads is not None
+        and known.get("num_kv_heads", heads)
+        and heads % known.get("num_kv_heads", heads)
+    ):
+        del known["num_kv_heads"]
     if known:
         inferred["spec"] = dict(known)
-    return subject.with_spec(**known)
+    subject = subject.with_spec(**known)
+    spec = subject.spec
+    is_module = isinstance(made, nn.Module)
+    if spec.num_heads is None:
+        subject = subject.with_spec(num_heads=1 if is_module else _HEADS_IF_UNKNOWN)
+    if spec.embed_dim is None and spec.head_dim is None:
+        widths = widths_of(made)
+        subject = subject.with_spec(embed_dim=widths[0] if widths else _WIDTH_IF_UNKNOWN)
+    return subject
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def materialised(made: Target) -> Target:
+    """A module whose lazy layers have been given their sizes by a call."""
+    if not isinstance(made, nn.Module):
+        return made
+    lazy = [m for m in made.modules() if isinstance(m, LazyModuleMixin)]
+    if not any(m.has_uninitialized_params() for m in lazy):
+        return made
+    width = max(int(getattr(m, "out_features", 0) or 0) for m in lazy) or _WIDTH_IF_UNKNOWN
+    arguments = [a for a in arguments_of(made) if a.required]
+    inputs = [None if a.role == "mask" else torch.randn(2, 3, width) for a in arguments]
+    try:
+        with torch.no_grad():
+            made(*inputs)
+    except Exception as error:
+        raise SubjectError(
+            f"target: its lazy layers cannot be given their sizes: {short(error)}: call it once"
+        ) from error
+    return made
+
+
+def widths_of(made: Target) -> list[int]:
+    """Widths that the input of a module may have: the sizes of its weights, the commonest first."""
+    if not isinstance(made, nn.Module):
+        return []
+    sizes = [n for p in made.parameters() if p.dim() >= 2 for n in p.shape[:2]]
+    return sorted(set(sizes), key=lambda n: (-sizes.count(n), n))
 
 
 def with_weight_arguments(
@@ -353,37 +388,18 @@ def with_weight_arguments(
     params = weight_arguments(arguments)
     if params is None:
         return subject
-    inferred["params"] = params_words(params)
+    inferred["params"] = {**params.names, **params.biases}
     return replace(subject, params=params)
 
 
 def with_context_width(made: Target, subject: Subject) -> Subject:
-    """The width of a context, where keys or values are read from another width than queries."""
+    """The widths of keys and values of a layer of torch, where they are others."""
     spec = subject.spec
     if spec.kdim is not None or not isinstance(made, nn.Module):
         return subject
-    inventory = take_inventory(made, spec.heads, spec.num_kv_heads)
-    if inventory.multihead is not None:
-        inner = made.get_submodule(inventory.multihead)
-        if not isinstance(inner, nn.MultiheadAttention):
-            return subject
-        kdim = inner.kdim if inner.kdim != spec.width else None
-        vdim = inner.vdim if inner.vdim != inner.kdim else None
-        return subject.with_spec(kdim=kdim, vdim=spec.vdim or vdim)
-    items = [
-        i
-        for i in inventory.items
-        if i.role in ("k", "kv") and i.is_module and i.count == 1 and len(i.shape) == 2
-    ]
-    narrow = spec.width // spec.heads
-    if items and items[0].columns not in (spec.width, narrow):
-        subject = subject.with_spec(kdim=items[0].columns)
-    values = [
-        i
-        for i in inventory.items
-        if i.role == "v" and i.is_module and i.count == 1 and len(i.shape) == 2
-    ]
-    usual = subject.spec.kdim or spec.width
-    if values and spec.vdim is None and values[0].columns not in (usual, narrow):
-        subject = subject.with_spec(vdim=values[0].columns)
-    return subject
+    inner = next((m for m in made.modules() if isinstance(m, nn.MultiheadAttention)), None)
+    if inner is None:
+        return subject
+    kdim = inner.kdim if inner.kdim != spec.width else None
+    vdim = inner.vdim if inner.vdim != inner.kdim else None
+    return subject.with_spec(kdim=kdim, vdim=spec.vdim or vdim)

@@ -9,80 +9,16 @@ import torch
 from torch import Tensor
 
 from manyheads.attention.problem import GivenMask, Problem
+from manyheads.core.errors import ManyHeadsError
 from manyheads.faults.catalogue import Variant
 from manyheads.verify.calling import Callee, Outcome
 from manyheads.verify.context import RIGHT, relative_gap
-from manyheads.verify.diagnose import all_variants
-from manyheads.verify.infer_fit import explaining
 from manyheads.verify.infer_form import free_sizes
 from manyheads.verify.infer_trial import Argument
 from manyheads.verify.parameters import Located
 from manyheads.verify.problems import ProblemMaker
 from manyheads.verify.subject import CONVENTIONS, CallSpec, MaskSpec, Subject
-
-_LENGTH = 9
-
-
-def reached_keys(callee: Callee, problem: Problem) -> Tensor | None:
-    """(T, S): whether outputs of sample 0 move when a key changes; None where a call raises."""
-    with torch.no_grad():
-        base = callee.call(problem).output
-        if base is None:
-            return None
-        size = float(base.abs().nan_to_num(nan=0.0).max()) or 1.0
-        columns = []
-        for s in range(problem.x_k.shape[-2]):
-            after = callee.call(_moved(problem, s)).output
-            if after is None or after.shape != base.shape:
-                return None
-            gap = (after - base)[0].abs()
-            gap = torch.where(
-                base[0].isnan() & after[0].isnan(), torch.zeros_like(gap), gap
-            ).nan_to_num(nan=size)
-            gap = gap.amax(dim=0) if gap.dim() == 3 else gap
-            columns.append(gap.amax(dim=-1) > 1e-6 * size)
-    return torch.stack(columns, dim=1)
-
-
-def _moved(problem: Problem, s: int) -> Problem:
-    x_k = problem.x_k.clone()
-    x_k[0, ..., s, :] += 2.0 * torch.randn(
-        x_k.shape[-1], generator=torch.Generator().manual_seed(s), dtype=x_k.dtype
-    )
-    x_q = x_k if problem.x_q is problem.x_k else problem.x_q
-    x_v = x_k if problem.x_v is problem.x_k else problem.x_v.clone()
-    if x_v is not x_k:
-        x_v[0, ..., s, :] += 2.0
-    return replace(problem, x_q=x_q, x_k=x_k, x_v=x_v)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """Causality and window, by behaviour."""
-
-    causal: str | None = None
-    """"always" where later keys have no influence."""
-    window: int | None = None
-    """Keys a query sees, where earlier ones have no influence either."""
-
-
-def find_order(callee: Callee, subject: Subject) -> Order:
-    """Whether a subject is causal or windowed without being asked."""
-    queries = _LENGTH
-    problem = ProblemMaker(subject, None).plain(2, queries, queries, seed=230)
-    reached = reached_keys(callee, problem)
-    if reached is None or reached.shape != (queries, queries):
-        return Order()
-    later = torch.ones(queries, queries, dtype=torch.bool).triu(2)
-    later[0] = False  # where a token does not see itself, the first has no key left and may see all
-    earlier = torch.ones(queries, queries, dtype=torch.bool).tril(-1)
-    if bool(reached[later].any()) or not bool(reached[earlier].any()):
-        return Order()
-    band = int((reached & (earlier | torch.eye(queries, dtype=torch.bool))).sum(dim=1).max())
-    distance = torch.arange(queries)[:, None] - torch.arange(queries)[None, :]
-    expected = (distance >= 0) & (distance < band)
-    is_window = band < queries and bool((reached == expected).all())
-    return Order(causal="always", window=band if is_window and band > 1 else None)
+from manyheads.verify.variants import all_variants
 
 
 def find_causal_argument(callee: Callee, subject: Subject, arguments: list[Argument]) -> str | None:
@@ -172,7 +108,10 @@ _OTHERS = ("context", "memory", "encoder", "cross", "mem_")
 _PADDING = ("pad", "key", "context", "memory", "valid", "input_mask", "len")
 
 
-Masks = tuple[tuple[MaskSpec, ...], list[str], list[str]]
+_SAME = 2e-5
+"""Largest relative difference from the formula of a mask that is read right, in float32 too."""
+
+Masks = tuple[tuple[MaskSpec, ...], list[str], torch.dtype | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,33 +138,89 @@ def infer_masks(
         arguments: of the call.
 
     Returns:
-        the mask arguments that can be checked, what is to be said of the others, and which of them
-        add a boolean mask to the scores where one is given.
+        the mask arguments that can be checked, what is to be said of the others, and the type in
+        which masks are to be given, where it is another than that of the input.
     """
     found: list[MaskSpec] = []
     notes: list[str] = []
-    additive: list[str] = []
+    kind: torch.dtype | None = None
     for argument in arguments:
         if argument.role != "mask":
             continue
         is_for_others = any(word in argument.name.lower() for word in _OTHERS)
         if is_for_others and subject.call.form in ("self", "cache", "static_cache"):
             continue
+        if located is not None and (single := _in_float32(callee, subject, located, argument.name)):
+            kind = torch.float32
+            found.append(single)
+            continue
         special = None if located is None else _special(callee, subject, located, argument.name)
         chosen = None if special is not None else _one(callee, subject, located, argument.name)
-        if special is not None:
+        if special is not None and special.startswith(REPLACES):
+            name, axes, convention = special.removeprefix(REPLACES).split("|")
+            found.append(MaskSpec(arg=name, axes=axes, convention=convention))
+            notes.append(f"{REPLACES} {name}")
+        elif special is not None:
             notes.append(special)
         elif chosen is not None:
             found.append(chosen)
-            if chosen.convention == "additive" and _runs(callee, subject, chosen):
-                additive.append(chosen.arg)
     callee.subject = subject
-    return tuple(found), notes, additive
+    return tuple(found), notes, kind
 
 
-def _runs(callee: Callee, subject: Subject, chosen: MaskSpec) -> bool:
-    """Whether a boolean mask is taken where an additive one is meant."""
-    return _try(callee, subject, replace(chosen, convention="allowed")) is not None
+def find_documents(callee: Callee, arguments: list[Argument]) -> tuple[MaskSpec, ...]:
+    """Arguments that say to which document each position belongs."""
+    problem = ProblemMaker(callee.subject, None).plain(2, 6, 6, seed=233)
+    found = []
+    for argument in arguments:
+        if argument.role == "documents":
+            ids = torch.zeros(2, 6, dtype=torch.int64)
+            with torch.no_grad():
+                if callee.call(problem, **{argument.name: ids}).output is not None:
+                    found.append(MaskSpec(arg=argument.name, axes="BTS", convention="documents"))
+    return tuple(found)
+
+
+def find_corner(callee: Callee, subject: Subject, located: Located | None) -> str | None:
+    """To which key causality is aligned, where more keys than queries show it."""
+    is_asked = subject.call.causal_arg is not None
+    if located is None or subject.extras.is_square or subject.spec.causal_corner is not None:
+        return None
+    if subject.call.form not in ("cross", "qkv", "heads"):
+        return None
+    if not is_asked and subject.spec.causal != "always":
+        return None
+    gaps = []
+    for corner in ("bottom_right", "top_left"):
+        callee.subject = subject.with_spec(causal_corner=corner)
+        maker = ProblemMaker(callee.subject, located)
+        problem = maker.plain(2, 4, 9, seed=234, causal=True)
+        with torch.no_grad():
+            outcome = callee.call(problem)
+            if outcome.output is None:
+                return None
+            gaps.append(relative_gap(outcome.output, RIGHT.run(problem).output))
+    callee.subject = subject
+    return "top_left" if gaps[1] <= 1e-6 < gaps[0] else None
+
+
+def _in_float32(callee: Callee, subject: Subject, located: Located, name: str) -> MaskSpec | None:
+    """An additive mask that a subject takes in float32 only, whatever the type of its input."""
+    if callee.dtype == torch.float32:
+        return None
+    for axes, convention in _ways(name):
+        spec = MaskSpec(arg=name, axes=axes, convention=convention)
+        if convention != "additive" or _parity(callee, subject, located, spec) is not None:
+            continue
+        single = replace(subject, extras=replace(subject.extras, mask_dtype=torch.float32))
+        gap = _parity(callee, single, located, spec)
+        if gap is not None and gap <= 1e-5:
+            return spec
+    return None
+
+
+REPLACES = "replaces causality:"
+"""Begin of the note on a mask that takes the place of causality."""
 
 
 def _special(callee: Callee, subject: Subject, located: Located, name: str) -> str | None:
@@ -234,16 +229,16 @@ def _special(callee: Callee, subject: Subject, located: Located, name: str) -> s
         MaskSpec(arg=name, axes=axes, convention=convention) for axes, convention in _ways(name)
     ]
     gaps = [_parity(callee, subject, located, spec) for spec in ways]
-    if any(gap is not None and gap <= 1e-6 for gap in gaps):
+    if any(gap is not None and gap <= _SAME for gap in gaps):
         return None
     for spec in ways:
         if subject.spec.causal == "always":
             gap = _parity(callee, subject.with_spec(causal=None, window=None), located, spec)
-            if gap is not None and gap <= 1e-6:
-                return f"a mask given as {name} replaces causality"
+            if gap is not None and gap <= _SAME:
+                return f"{REPLACES}{name}|{spec.axes}|{spec.convention}"
         if spec.axes == "BS" and subject.call.form == "self":
             gap = _parity(callee, subject, located, spec, only_visible=True)
-            if gap is not None and gap <= 1e-6:
+            if gap is not None and gap <= _SAME:
                 return (
                     f"{name} hides keys ({spec.convention}) and changes outputs at their positions"
                 )
@@ -263,7 +258,7 @@ def _ways(name: str) -> Iterator[tuple[str, str]]:
         axes = ["B1TS", "BTS", "TS", "BS", "(BH)TS"]
     first = "blocked" if "padding" in low else "allowed"
     for convention in sorted(CONVENTIONS, key=lambda name: name != first):
-        if convention == "lengths":
+        if convention in ("lengths", "documents"):
             continue
         for axis in axes:
             yield axis, convention
@@ -275,7 +270,7 @@ def _one(callee: Callee, subject: Subject, located: Located | None, name: str) -
         spec = MaskSpec(arg=name, axes=axes, convention=convention)
         if located is not None:
             gap = _parity(callee, subject, located, spec)
-            if gap is not None and gap <= 1e-6:
+            if gap is not None and gap <= _SAME:
                 return spec
         found = _try(callee, subject, spec)
         if found is not None:
@@ -364,6 +359,36 @@ def _parity(
             visible = problem.masks[0].allowed[:, 0]
             output, expected = output[visible], expected[visible]
         return relative_gap(output, expected)
+
+
+def explaining(
+    subject: Subject,
+    problems: list[Problem],
+    outputs: list[torch.Tensor],
+    variants: tuple[Variant, ...],
+    tolerance: float,
+) -> Variant | None:
+    """The first variant that is no attention for any weights and gives all the outputs."""
+    for variant in variants:
+        if not variant.is_legal and _gives(variant, problems, outputs, tolerance):
+            return variant
+    return None
+
+
+def _gives(
+    variant: Variant, problems: list[Problem], outputs: list[torch.Tensor], tolerance: float
+) -> bool:
+    for problem, output in zip(problems, outputs, strict=True):
+        try:
+            if not variant.applies(problem):
+                return False
+            with torch.no_grad():
+                answer = variant.pipeline.run(problem).output
+        except (RuntimeError, IndexError, ValueError, ManyHeadsError):
+            return False
+        if not relative_gap(output, answer) <= tolerance:
+            return False
+    return True
 
 
 def _try(callee: Callee, subject: Subject, spec: MaskSpec) -> Tried | None:

@@ -3,7 +3,7 @@
 import inspect
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from manyheads.core.errors import SubjectError
 from manyheads.verify.calling import Callee
 from manyheads.verify.infer_names import Target, bias_role, role_of
 from manyheads.verify.infer_trial import (
+    MANNERS,
     Adapter,
     Argument,
     Filler,
@@ -208,7 +209,6 @@ def _said_order(made: Target) -> str | None:
     return None
 
 
-_SECONDS = 4.0
 FORM_WORDS = {
     "self": "self f(x)",
     "cross": "cross f(x, context)",
@@ -229,14 +229,14 @@ class Form:
     """As in a declaration."""
     made: Target
     """What is called: the subject, or an adapter around it."""
+    is_square: bool = False
+    """Whether there must be as many keys as queries."""
+    kdim: int | None = None
+    """Width of the context, where it is another."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Keywords of every call."""
     filled: dict[str, str] = field(default_factory=dict)
     """What arguments an adapter fills in, in words."""
-    has_rotary: bool = False
-    """Whether rotary tables are handed over."""
-    mask_needed: str | None = None
-    """A mask argument that must not be None."""
 
 
 def free_sizes(subject: Subject, count: int) -> list[int]:
@@ -265,8 +265,8 @@ def weight_arguments(arguments: list[Argument]) -> ParamSpec | None:
     return None
 
 
-def find_form(made: Target, subject: Subject) -> Form:
-    """Find a manner of calling that runs and keeps the shape.
+def find_forms(made: Target, subject: Subject) -> Iterator[Form]:
+    """Manners of calling that run and keep the shape, the likeliest first; all of one form.
 
     Args:
         made: the built subject.
@@ -278,11 +278,14 @@ def find_form(made: Target, subject: Subject) -> Form:
     arguments = arguments_of(made)
     raised: list[str] = []
     for dtype in (torch.float64, torch.float32):
-        trials = trials_of(made, dtype, _SECONDS)
+        trials = trials_of(made, dtype)
         for form in _forms(made, arguments):
-            found = _with_fillers(trials, made, subject, form, arguments)
-            if found is not None:
-                return found
+            count = 0
+            for found in _with_fillers(trials, made, subject, form, arguments):
+                count += 1
+                yield found
+            if count:
+                return
         raised += trials.raised
     shown = (
         "; ".join(dict.fromkeys(raised[:1] + raised[-1:]))
@@ -295,10 +298,25 @@ def find_form(made: Target, subject: Subject) -> Form:
     )
 
 
+_SETTINGS: tuple[str, ...] = (
+    "mask",
+    "rotary",
+    "ids",
+    "window",
+    "scale",
+    "num_heads",
+    "dropout",
+    "flag",
+    "flag?",
+)
+_SETTINGS += ("cumulative", "longest", "documents")
+"""Roles of arguments that are no inputs."""
+
+
 def _forms(made: Target, arguments: list[Argument]) -> list[str]:
     """Forms to try, likeliest first."""
     roles = [a.role for a in arguments if not a.is_keyword]
-    required = [a for a in arguments if a.required and a.role not in ("mask", "rotary", "ids")]
+    required = [a for a in arguments if a.required and a.role not in _SETTINGS]
     has_weights = isinstance(made, nn.Module) and any(p.dim() > 1 for p in made.parameters())
     looks_qkv = roles[:3] == ["q", "k", "v"] or (len(roles) > 2 and roles[1:3] == ["k", "v"])
     if looks_qkv:
@@ -333,13 +351,17 @@ def _shapes(form: str, subject: Subject) -> Iterator[tuple[str, list[tuple[int, 
     lengths = [length, keys, keys]
     for other in (lengths, [length] * 3) if len(widths) > 1 else (lengths,):
         yield "BTE", [(batch, n, e) for n, e in zip(other, widths, strict=False)]
+    for wide in subject.extras.widths if len(widths) > 1 and spec.kdim is None else ():
+        if wide != spec.width:
+            others = [widths[0], wide, wide][: len(widths)]
+            yield "BTE", [(batch, n, e) for n, e in zip(lengths, others, strict=False)]
     yield "BET", [(batch, e, n) for n, e in zip(lengths, widths, strict=False)]
 
 
 def _with_fillers(
     trials: Trials, made: Target, subject: Subject, form: str, arguments: list[Argument]
-) -> Form | None:
-    """The form with every further required argument filled in, if it runs."""
+) -> Iterator[Form]:
+    """The form with every further required argument filled in, in each way that runs."""
     weights = (
         subject.params if subject.params is not None and subject.params.layout == "args" else None
     )
@@ -349,6 +371,7 @@ def _with_fillers(
     needed = [a for a in arguments if a.required and a.name not in taken]
     extra: dict[str, Any] = {a.name: None for a in needed if a.role == "mask"}
     extra |= {a.name: False for a in needed if a.role in ("flag", "flag?")}
+    extra |= {a.name: subject.spec.heads for a in needed if a.role == "num_heads"}
     extra |= dict(subject.call.extra)
     optional = [
         a
@@ -358,12 +381,21 @@ def _with_fillers(
     wanted = {a.name: a.role for a in needed if a.name not in extra and a.role != "causal"}
     for names in (wanted, {**wanted, **{a.name: a.role for a in optional}}):
         for combined in itertools.islice(itertools.product(*fillers_for(names)), 24):
-            found = _try(trials, made, subject, form, extra, combined)
-            if found is not None:
-                return found
+            for manner in _manners(form, names.values()):
+                found = _try(trials, made, subject, form, extra, combined, manner)
+                if found is not None:
+                    yield found
         if not optional:
             break
-    return None
+
+
+def _manners(form: str, roles: Iterable[str]) -> tuple[str, ...]:
+    """How inputs may be laid out before the call, the usual one first."""
+    if "cumulative" in roles:
+        return ("packed",)
+    if form == "heads":
+        return ("", "BTHD")
+    return ("", "by_sample") if form in ("self", "cross", "qkv") else ("",)
 
 
 def _try(
@@ -373,51 +405,34 @@ def _try(
     form: str,
     extra: dict[str, Any],
     fillers: tuple[Filler, ...],
+    manner: str,
 ) -> Form | None:
     makers = {name: make for filler in fillers for name, make in filler.make.items()}
-    called = Adapter(trials.made, makers, subject.spec.d) if makers else trials.made
+    is_plain = not makers and not manner
+    called = trials.made if is_plain else Adapter(trials.made, makers, subject.spec.d, 1, manner)
     asked = replace(trials, made=called)
     for layout, shapes in _shapes(form, subject):
+        if manner and layout == "BET":
+            continue
         reply = ask(asked, subject, form, layout, shapes, extra)
         if not _fits(reply, shapes[0], form, subject):
             continue
-        layout = order_of_axes(asked, subject, form, layout, extra, reply, made)
+        kdim = shapes[1][-1] if form in ("cross", "qkv") else subject.spec.kdim
+        sized = subject.with_spec(kdim=kdim)
+        layout = order_of_axes(asked, sized, form, layout, extra, reply, made)
         axis = {"BTE": 1, "TBE": 0, "BET": 2}[layout]
+        kdim = shapes[1][-1] if form in ("cross", "qkv") else None
         return Form(
             form=form,
+            is_square=manner == "packed",
+            kdim=kdim if kdim != subject.spec.width else None,
             layout=layout,
-            made=Adapter(made, makers, subject.spec.d, axis) if makers else made,
+            made=made if is_plain else Adapter(made, makers, subject.spec.d, axis, manner),
             extra=extra,
-            filled={name: filler.says for filler in fillers for name in filler.make},
-            has_rotary=any(filler.is_rotary for filler in fillers),
+            filled={name: filler.says for filler in fillers for name in filler.make}
+            | ({"inputs": MANNERS[manner]} if manner else {}),
         )
-    return _by_sample(trials, made, subject, form, extra) if not makers else None
-
-
-def _by_sample(
-    trials: Trials, made: Target, subject: Subject, form: str, extra: dict[str, Any]
-) -> Form | None:
-    """A subject that takes (T, E) only, one sample at a time."""
-    if form not in ("self", "cross", "qkv"):
-        return None
-    length, keys = free_sizes(subject, 3)[1:]
-    spec = subject.spec
-    shapes: list[tuple[int, ...]] = [
-        (length, spec.width),
-        (keys, spec.kdim or spec.width),
-        (keys, spec.vdim or spec.kdim or spec.width),
-    ]
-    reply = ask(trials, subject, form, "BTE", shapes[: INPUTS[form]], extra)
-    if reply.output is None or reply.output.dim() != 2 or reply.output.shape[0] != length:
-        return None
-    adapter = Adapter(made, {}, spec.d, by_sample=True)
-    return Form(
-        form=form,
-        layout="BTE",
-        made=adapter,
-        extra=extra,
-        filled={"batch": "one sample per call, without batch axis"},
-    )
+    return None
 
 
 def _fits(reply: Reply, shape: tuple[int, ...], form: str, subject: Subject) -> bool:

@@ -12,7 +12,16 @@ SIZES: dict[str, tuple[str, ...]] = {
         *("embedding_dim", "model_dim", "emb_size", "emb", "d_in", "d_out", "in_features"),
         *("out_features", "channels", "input_dim", "output_dim", "query_dim", "d_embed", "n_state"),
         *("dmodel", "model_size", "in_dim", "out_dim", "features", "embed", "hidden_dim"),
-        *("n_embed", "embedding_size", "dim_model", "in_channels", "embed_dims", "c", "e"),
+        *(
+            "num_hiddens",
+            "n_embed",
+            "embedding_size",
+            "dim_model",
+            "in_channels",
+            "embed_dims",
+            "c",
+            "e",
+        ),
     ),
     "num_heads": (
         *("num_heads", "n_heads", "heads", "n_head", "nhead", "num_attention_heads", "h", "nheads"),
@@ -96,6 +105,10 @@ ROTARIES = (
     *("rope_cache", "rotary_embedding", "rotary_embeddings", "cos_sin", "rope_freqs"),
 )
 """Call arguments that hold rotary tables."""
+DOCUMENTS = ("document_ids", "doc_ids", "segment_ids", "sequence_ids", "seq_ids", "doc_id")
+"""Call arguments that say to which document of a row each position belongs."""
+SCALES = ("scale", "scaling", "softmax_scale", "sm_scale", "norm_factor")
+"""Call arguments that scores are multiplied by."""
 POSITION_IDS = (
     "position_ids",
     "positions",
@@ -244,19 +257,26 @@ def role_of_argument(name: str, is_flag: bool) -> str:
         ("flag", FLAGS if is_flag else ()),
         *(("q", QUERIES), ("k", KEYS), ("v", VALUES), ("context", CONTEXTS)),
         *(("rotary", ROTARIES), ("ids", POSITION_IDS), ("start", STARTS)),
+        *(("mask", MASKS), ("scale", SCALES), ("documents", DOCUMENTS), ("cache", ("state",))),
+        *((size, SIZES[size]) for size in ("window", "num_heads", "dropout") if len(low) > 1),
     ):
         if low in names:
             return role
-    if "mask" in low or low in (
-        "lengths",
-        "lens",
-        "key_padding",
-        "valid_lens",
-        "valid_len",
-        "seq_lens",
-        "pad",
-    ):
-        return "mask"
-    if "cache" in low or "past" in low or low == "state":
-        return "cache"
+    for role, parts in _PARTS.items():
+        if any(part in low for part in parts):
+            return role
     return "flag?" if is_flag else "other"
+
+
+MASKS = (
+    *("lengths", "lens", "key_padding", "valid_lens", "valid_len", "seq_lens", "pad"),
+    "attention_mask",
+)
+"""Call arguments that are masks or lengths."""
+_PARTS = {
+    "cumulative": ("cu_seq", "cu_len", "cumulative"),
+    "longest": ("max_seqlen", "max_seq_len", "max_length"),
+    "mask": ("mask",),
+    "cache": ("cache", "past"),
+}
+"""Parts of names of call arguments, by what they are for."""

@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-import time
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,8 +42,8 @@ def arguments_of(made: Target) -> list[Argument]:
     """
     called = made.forward if isinstance(made, nn.Module) else made
     try:
-        parameters = inspect.signature(called).parameters.values()
-    except (TypeError, ValueError) as error:
+        parameters = _signature(called).parameters.values()
+    except (TypeError, ValueError, SyntaxError) as error:
         raise SubjectError(
             f"target: the arguments of {made!r} cannot be read: declare call.form"
         ) from error
@@ -58,6 +58,35 @@ def arguments_of(made: Target) -> list[Argument]:
         for p in parameters
         if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     ]
+
+
+def _signature(called: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function; of a built-in one, as the first line of its text says."""
+    schema = getattr(called, "schema", None)  # a method of a scripted module
+    if schema is not None:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        given = [argument.name for argument in schema.arguments if argument.name != "self"]
+        return inspect.Signature([inspect.Parameter(name, kind) for name in given])
+    try:
+        return inspect.signature(called)
+    except ValueError:
+        text = (called.__doc__ or "").strip().split("->")[0].strip().rstrip(":")
+        names = re.match(r"\w+\((.*)\)$", text.splitlines()[0] if text else "")
+        if names is None:
+            raise
+        parts = [part.split("=") for part in names.group(1).split(",") if part.strip() != "*"]
+        return inspect.Signature(
+            [
+                inspect.Parameter(
+                    part[0].split(":")[0].strip(),
+                    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                    default=inspect.Parameter.empty
+                    if len(part) == 1
+                    else {"False": False, "True": True}.get(part[1].strip()),
+                )
+                for part in parts
+            ]
+        )
 
 
 def _is_bool(annotation: Target) -> bool:
@@ -82,21 +111,17 @@ class Reply:
 
 @dataclass(kw_only=True)
 class Trials:
-    """Trial calls of a copy in one dtype, weights drawn at random, with a limit on time."""
+    """Trial calls of a copy in one dtype, weights drawn at random."""
 
     made: Target
     """The copy."""
     dtype: torch.dtype
     """Of parameters and inputs."""
-    deadline: float
-    """When to stop, by `time.perf_counter`."""
     raised: list[str] = field(default_factory=list)
     """What calls raised, in order."""
 
     def call(self, *inputs: Target, **keywords: Target) -> Reply:
         """One call, on copies of the inputs; an exception becomes part of the reply."""
-        if time.perf_counter() > self.deadline:
-            return Reply(raised="TimeoutError: the trials took too long")
         torch.manual_seed(0)
         try:
             with torch.no_grad():
@@ -119,7 +144,7 @@ class Trials:
         return torch.randn(*shape, generator=generator, dtype=torch.float64).to(self.dtype)
 
 
-def trials_of(made: Callable[..., Any], dtype: torch.dtype, seconds: float) -> Trials:
+def trials_of(made: Callable[..., Any], dtype: torch.dtype) -> Trials:
     """Trial calls of a copy.
 
     Raises:
@@ -132,7 +157,7 @@ def trials_of(made: Callable[..., Any], dtype: torch.dtype, seconds: float) -> T
             randomise(copied, 0)
     except (Exception, SystemExit) as error:
         raise SubjectError(f"target: cannot be copied or converted: {short(error)}") from error
-    return Trials(made=copied, dtype=dtype, deadline=time.perf_counter() + seconds)
+    return Trials(made=copied, dtype=dtype)
 
 
 Fill = Callable[[int, int, int, torch.dtype], Any]
@@ -147,8 +172,6 @@ class Filler:
     """What it is given, in plain words."""
     make: Mapping[str, Fill]
     """The arguments that are made together, by name."""
-    is_rotary: bool = False
-    """Whether it is a table for rotary positions."""
 
 
 def _tables(width: int, length: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
@@ -173,6 +196,27 @@ def _flat_pair(batch: int, length: int, width: int, dtype: torch.dtype) -> tuple
 def _half_pair(batch: int, length: int, width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     _, cos, sin = _tables(width, length, dtype)
     return cos, sin
+
+
+def _neighbours(batch: int, length: int, width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    _, cos, sin = _tables(width, length, dtype)
+    return cos.repeat_interleave(2, -1)[None], sin.repeat_interleave(2, -1)[None]
+
+
+def _half_pair_of_samples(
+    batch: int, length: int, width: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    _, cos, sin = _tables(width, length, dtype)
+    return cos[None], sin[None]
+
+
+def _sines_first(batch: int, length: int, width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    cos, sin = _pair(batch, length, width, dtype)
+    return sin, cos
+
+
+def _partial_pair(batch: int, length: int, width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    return _pair(batch, length, max(width // 2, 2), dtype)
 
 
 def _complex(batch: int, length: int, width: int, dtype: torch.dtype) -> Tensor:
@@ -202,6 +246,18 @@ def _part(pair: Fill, index: int, *, lead: int = 0) -> Fill:
     return make
 
 
+WINDOW = 2
+"""The window that is asked for where a call takes one."""
+
+
+def _window(batch: int, length: int, width: int, dtype: torch.dtype) -> int:
+    return WINDOW
+
+
+def _scale(batch: int, length: int, width: int, dtype: torch.dtype) -> float:
+    return float(width**-0.5)
+
+
 def _none(batch: int, length: int, width: int, dtype: torch.dtype) -> None:
     return None
 
@@ -225,19 +281,8 @@ def fillers_for(names: Mapping[str, str]) -> list[list[Filler]]:
         rotary = [name for name in rotary if name not in (cosine, sine)]
     groups += [_rotary(name) for name in rotary]
     for name, role in names.items():
-        if role == "ids":
-            groups.append(
-                [
-                    Filler(says="positions 0, 1, 2, ... of each sample", make={name: _positions}),
-                    Filler(says="positions 0, 1, 2, ...", make={name: _flat_positions}),
-                ]
-            )
-        elif role == "start":
-            groups.append(
-                [Filler(says="0", make={name: _zero}), Filler(says="None", make={name: _none})]
-            )
-        elif role in ("cache", "other", "context"):
-            groups.append([Filler(says="None", make={name: _none})])
+        ways = [Filler(says=says, make={name: make}) for says, make in _WAYS.get(role, ())]
+        groups += [ways] if ways else []
     return groups
 
 
@@ -251,9 +296,7 @@ def _cos_and_sin(cosine: str, sine: str) -> list[Filler]:
         (_half_pair, 2),
     ]
     return [
-        Filler(
-            says=says, make={cosine: _part(p, 0, lead=n), sine: _part(p, 1, lead=n)}, is_rotary=True
-        )
+        Filler(says=says, make={cosine: _part(p, 0, lead=n), sine: _part(p, 1, lead=n)})
         for p, n in ways
     ]
 
@@ -261,13 +304,52 @@ def _cos_and_sin(cosine: str, sine: str) -> list[Filler]:
 def _rotary(name: str) -> list[Filler]:
     ways: dict[str, Fill] = {
         "a pair of cosines and sines of rotary positions (1, T, d)": _pair,
+        "a pair of tables (1, T, d), each angle twice in a row": _neighbours,
         "a pair of cosines and sines of rotary positions (T, d)": _flat_pair,
         "a pair of cosines and sines of rotary positions (T, d/2)": _half_pair,
+        "a pair of tables (1, T, d/2)": _half_pair_of_samples,
+        "a pair of sines and cosines (1, T, d)": _sines_first,
+        "a pair of tables (1, T, d) for half of the channels": _partial_pair,
         "complex rotary factors (T, d/2)": _complex,
         "rotary angles (T, d/2)": _angles,
     }
-    found = [Filler(says=says, make={name: make}, is_rotary=True) for says, make in ways.items()]
-    return found[3:] + found[:3] if "cis" in name or "freq" in name or "complex" in name else found
+    found = [Filler(says=says, make={name: make}) for says, make in ways.items()]
+    return (
+        found[-2:] + found[:-2] if "cis" in name or "freq" in name or "complex" in name else found
+    )
+
+
+MANNERS = {
+    "by_sample": "one sample per call, without batch axis",
+    "BTHD": "(B, T, H, d)",
+    "packed": "samples one after the other in one axis, with their cumulative lengths",
+}
+"""How an adapter lays out inputs, in words."""
+
+
+def _cumulative(batch: int, length: int, width: int, dtype: torch.dtype) -> Tensor:
+    return torch.arange(0, batch * length + 1, length, dtype=torch.int32)
+
+
+def _length(batch: int, length: int, width: int, dtype: torch.dtype) -> int:
+    return length
+
+
+_NOTHING = (("None", _none),)
+_WAYS: dict[str, tuple[tuple[str, Fill], ...]] = {
+    "ids": (
+        ("positions 0, 1, 2, ... of each sample", _positions),
+        ("positions 0, 1, 2, ...", _flat_positions),
+    ),
+    "start": (("0", _zero), ("None", _none)),
+    "cumulative": (("cumulative lengths", _cumulative),),
+    "longest": (("the length", _length),),
+    "window": ((str(WINDOW), _window),),
+    "scale": (("1/sqrt(d)", _scale),),
+    "dropout": (("0", _zero),),
+    **dict.fromkeys(("cache", "other", "context"), _NOTHING),
+}
+"""How arguments are made, by what they are for."""
 
 
 class Adapter(nn.Module):
@@ -278,7 +360,7 @@ class Adapter(nn.Module):
         makers: how each further argument is made.
         width: head width, for rotary tables.
         axis: which axis of the input counts positions; the other of the first two counts samples.
-        by_sample: whether it takes one sample at a time, without a batch axis.
+        manner: how inputs are laid out, of `MANNERS`; empty to leave them.
     """
 
     def __init__(
@@ -287,11 +369,11 @@ class Adapter(nn.Module):
         makers: Mapping[str, Fill],
         width: int,
         axis: int = 1,
-        by_sample: bool = False,
+        manner: str = "",
     ) -> None:
         super().__init__()
         self.inner, self.makers, self.width = inner, dict(makers), width
-        self.axis, self.by_sample = axis, by_sample
+        self.axis, self.manner = axis, manner
 
     def __getattr__(self, name: str) -> Target:
         """Whatever is not ours is the inner module's."""
@@ -302,23 +384,39 @@ class Adapter(nn.Module):
 
     def forward(self, *inputs: Target, **keywords: Target) -> Target:
         """Call the inner module with everything that it needs."""
-        if self.by_sample:
-            return self._each_sample(inputs, keywords)
         first = inputs[0]
-        batch, length = (
-            first.shape[1 - self.axis] if self.axis < 2 else first.shape[0],
-            first.shape[self.axis],
-        )
+        axis = first.dim() - 2 if first.dim() == 4 else self.axis
+        batch = first.shape[1 - self.axis] if first.dim() == 3 and self.axis < 2 else first.shape[0]
         made = {
-            name: make(batch, length, self.width, first.dtype)
+            name: make(batch, first.shape[axis], self.width, first.dtype)
             for name, make in self.makers.items()
             if keywords.get(name) is None
         }
-        return self.inner(*inputs, **{**keywords, **made})
+        given = {**keywords, **made}
+        if self.manner == "by_sample":
+            return self._each_sample(inputs, given)
+        if self.manner == "BTHD":
+            turned = [x.transpose(1, 2).contiguous() for x in inputs]
+            turned_back: Tensor = _first(self.inner(*turned, **given)).transpose(1, 2)
+            return turned_back
+        if self.manner == "packed":
+            return self._packed(inputs, given)
+        return self.inner(*inputs, **given)
 
     def _each_sample(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:
-        outputs = []
-        for sample in zip(*inputs, strict=True):
-            answer = self.inner(*sample, **keywords)
-            outputs.append(answer[0] if isinstance(answer, tuple) else answer)
-        return torch.stack(outputs)
+        samples = zip(*inputs, strict=True)
+        return torch.stack([_first(self.inner(*sample, **keywords)) for sample in samples])
+
+    def _packed(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:
+        """All samples in one axis: (total, E) or (total, H, d)."""
+        heads = inputs[0].dim() == 4
+        rows = [(x.transpose(1, 2) if heads else x).flatten(0, 1) for x in inputs]
+        out: Tensor = _first(self.inner(*rows, **keywords)).unflatten(0, (inputs[0].shape[0], -1))
+        return out.transpose(1, 2) if heads else out
+
+
+def _first(answer: Any) -> Tensor:  # noqa: ANN401 - whatever a subject returns
+    found = read_answer(answer)[0]
+    if found is None:
+        raise TypeError("the result has no tensor")
+    return found

@@ -79,7 +79,7 @@ def judged(target: Any, subject: Subject) -> VerifyReport:  # noqa: ANN401 - any
     from manyheads.verify.run import verify
 
     known = infer(target, subject)
-    return verify(known.made, known.subject, known.inferred)
+    return verify(known.made, known.subject, known.inferred, known.understanding)
 
 
 def _loaded_and_judged(subject: Subject) -> VerifyReport:
@@ -301,6 +301,10 @@ def examine_subjects(
     waiting: deque[tuple[int, Subject]] = deque()
 
     def done(index: int, examined: Examined) -> None:
+        folder = getattr(subjects[index], "folder", None)
+        if folder is not None:
+            report = replace(examined.report, folder=str(folder))
+            examined = replace(examined, report=report)
         found[index] = examined
         if on_done is not None:
             on_done(index, examined)

@@ -1,7 +1,8 @@
 """Finds the weights of a subject by their declared paths, as per-head matrices."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -292,6 +293,45 @@ _READERS: dict[str, Callable[[WeightReader, Spec], list[Pair]]] = {
 }
 
 
+def all_tensors(made: object) -> dict[str, Tensor]:
+    """All tensors that a subject holds, by their paths: registered or plain attributes."""
+    found: dict[str, Tensor] = {}
+    _collect(getattr(made, "inner", made), "", found, set(), 0)
+    return found
+
+
+def _collect(
+    holder: object, prefix: str, found: dict[str, Tensor], seen: set[int], depth: int
+) -> None:
+    if id(holder) in seen or depth > 6:
+        return
+    seen.add(id(holder))
+    for name, item in _parts_of(holder):
+        if isinstance(item, Tensor):
+            if id(item) not in seen:
+                seen.add(id(item))
+                found[f"{prefix}{name}"] = item
+        elif isinstance(item, nn.Module | list | tuple | dict):
+            _collect(item, f"{prefix}{name}.", found, seen, depth + 1)
+
+
+def _parts_of(holder: object) -> Iterator[tuple[str, object]]:
+    """What a module, list or dictionary holds, by name."""
+    if isinstance(holder, nn.Module):
+        yield from holder._parameters.items()
+        yield from holder._buffers.items()
+        yield from holder._modules.items()
+        yield from (
+            (n, x)
+            for n, x in vars(holder).items()
+            if not n.startswith("_") or isinstance(x, Tensor)
+        )
+    elif isinstance(holder, dict):
+        yield from ((str(n), x) for n, x in holder.items())
+    elif isinstance(holder, list | tuple):
+        yield from ((str(i), x) for i, x in enumerate(holder))
+
+
 def _are_shared(root: object, params: ParamSpec, spec: Spec) -> bool:
     """Whether the per-head paths of one kind all lead to the same object."""
     counts = {"q": spec.heads, "k": spec.kv_heads, "v": spec.kv_heads}
@@ -317,6 +357,13 @@ def locate(root: object, params: ParamSpec, spec: Spec) -> Located:
     """
     if params.layout == "identity":
         return Located(heads=None, tensors={}, has_out=False)
+    if params.found is not None:
+        named = vars(root) if isinstance(root, SimpleNamespace) else all_tensors(root)
+        return Located(
+            heads=params.found.read(named),
+            tensors={name: named[name] for name in params.found.tensors},
+            has_out=params.found.has_out,
+        )
     reader = WeightReader(root, params)
     out: Pair | None
     if params.layout == "mha":

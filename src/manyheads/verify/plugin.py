@@ -4,17 +4,74 @@
 does not ask for it loads neither torch nor any check.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from manyheads.core.errors import ManyHeadsError, SubjectError
 from manyheads.verify.subject import Subject
 
+if TYPE_CHECKING:
+    from manyheads.verify.report import VerifyReport
+
 
 class NotSoundError(Exception):
-    """A subject that is faulty or could not be checked; its text is the report."""
+    """A subject that is not sound.
+
+    Args:
+        report: the report; it is the text of this error.
+    """
+
+    def __init__(self, report: "VerifyReport") -> None:
+        super().__init__(str(report))
+        self.report = report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crash:
+    """What pytest's summary and result files say of a failure."""
+
+    path: str
+    """The file."""
+    lineno: int
+    """The line, counted from 1."""
+    message: str
+    """What is wrong, in a few words."""
+
+
+class Failure:
+    """The report instead of a traceback, as pytest shows failures.
+
+    Args:
+        report: the report of a subject that is not sound.
+        path: the place of the test, for a fault without a line.
+    """
+
+    def __init__(self, report: "VerifyReport", path: Path) -> None:
+        from manyheads.verify.place import shown_path
+        from manyheads.verify.report_words import first_fault
+
+        place = report.place
+        self.report = report
+        self.reprcrash = Crash(
+            path=shown_path(str(path) if place is None or not place.file else place.file),
+            lineno=1 if place is None or not place.line else place.line,
+            message=f"{report.verdict}: {first_fault(report)}",
+        )
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+    def toterminal(self, terminal: Any) -> None:  # noqa: ANN401 - pytest's own
+        """Write the report, then the place where it goes wrong, as after a traceback."""
+        terminal.line(str(self.report))
+        if self.report.place is not None:
+            crash = self.reprcrash
+            terminal.line("")
+            terminal.write(crash.path, bold=True, red=True)
+            terminal.line(f":{crash.lineno}: {crash.message}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -109,14 +166,14 @@ class SubjectItem(pytest.Item):
         """Check it.
 
         Raises:
-            NotSoundError: it is faulty or could not be checked.
+            NotSoundError: it is not sound.
         """
         from manyheads.verify.isolation import Limits, verify_subjects
 
         limits = Limits(seconds=self.config.getoption("manyheads_time_limit"))
         report = verify_subjects([self.subject], limits=limits)[0]
         if not report.is_sound:
-            raise NotSoundError(str(report))
+            raise NotSoundError(report)
 
     def repr_failure(
         self,
@@ -125,7 +182,7 @@ class SubjectItem(pytest.Item):
     ) -> Any:  # noqa: ANN401 - pytest's own
         """The report instead of a traceback."""
         if isinstance(excinfo.value, NotSoundError):
-            return str(excinfo.value)
+            return Failure(excinfo.value.report, self.path)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:

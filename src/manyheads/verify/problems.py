@@ -69,7 +69,13 @@ class ProblemMaker:
             rotary=spec.position if isinstance(spec.position, Rotary) else None,
             slopes=published_slopes(spec.heads) if spec.position == "alibi" else None,
             is_causal=always or bool(causal),
+            is_top_left=spec.causal_corner == "top_left",
             window=spec.window,
+            ahead=subject.extras.ahead,
+            softcap=subject.extras.softcap if spec.softcap is None else spec.softcap,
+            norms=subject.extras.norms,
+            bias=subject.extras.bias,
+            sinks=subject.extras.sinks,
             chunks=(chunks or (queries,)) if is_cached else (),
             layout=subject.call.layout or "BTE",
             arrangement="separate" if params is None else params.layout,
@@ -86,7 +92,7 @@ class ProblemMaker:
         if form in ("self", "cache", "static_cache"):
             x = draw(batch, queries, spec.width)
             return x, x, x
-        keys = queries if keys is None else keys
+        keys = queries if keys is None or self.subject.extras.is_square else keys
         if form == "heads":
             return (
                 draw(batch, spec.heads, queries, spec.d),
@@ -118,6 +124,12 @@ class ProblemMaker:
             lengths = keys - (lengths - 1) if keys > 1 else lengths
             allowed = torch.arange(keys)[None, None, :] < lengths.clamp(1, keys)[:, None, None]
             return GivenMask(allowed=allowed, axes=spec.axes, convention=spec.convention)
+        if spec.convention == "documents":
+            starts = torch.rand(batch, keys, generator=generator) < 0.4
+            ids = starts.cumsum(1)
+            return GivenMask(
+                allowed=ids[:, :, None] == ids[:, None], axes="BTS", convention="documents"
+            )
         allowed = torch.rand(samples, rows, keys, generator=generator) < share
         if samples > 1 and bool((allowed == allowed[:1]).all()):
             allowed[0, :, -1] = ~allowed[0, :, -1]
@@ -149,9 +161,17 @@ class ProblemMaker:
 
     def masked(self, problem: Problem, specs: tuple[MaskSpec, ...], seed: int = 0) -> Problem:
         """The problem with a random mask for each of the given arguments."""
+        if self.subject.spec.mask_replaces_causal and specs:
+            problem = replace(problem, is_causal=False, window=None)
         masks = tuple(self.mask(spec, problem, seed + i) for i, spec in enumerate(specs))
         if len(masks) > 1:
             masks = self._compatible(problem, masks)
+        return replace(problem, masks=masks)
+
+    def with_masks(self, problem: Problem, masks: tuple[GivenMask, ...]) -> Problem:
+        """The problem with given masks, which may take the place of causality."""
+        if self.subject.spec.mask_replaces_causal and masks:
+            return replace(problem, masks=masks, is_causal=False, window=None)
         return replace(problem, masks=masks)
 
     def _compatible(self, problem: Problem, masks: tuple[GivenMask, ...]) -> tuple[GivenMask, ...]:

@@ -12,9 +12,14 @@ from manyheads.core.errors import SubjectError
 from manyheads.core.weights import HeadWeights
 from manyheads.faults.catalogue import FAULT_KINDS
 from manyheads.verify.calling import prepared
-from manyheads.verify.checks.behaviour import check_dependence
+from manyheads.verify.checks.behaviour import check_dependence, check_leak
 from manyheads.verify.checks.dropout import check_dropout
-from manyheads.verify.checks.gradients import check_gradients, check_registration, check_sharing
+from manyheads.verify.checks.gradients import (
+    check_gradients,
+    check_registration,
+    check_sharing,
+    check_unused,
+)
 from manyheads.verify.checks.masking import check_autocast, check_empty_rows, check_hidden_content
 from manyheads.verify.checks.numerics import (
     check_half,
@@ -35,23 +40,27 @@ from manyheads.verify.checks.state import (
     check_second_sequence,
 )
 from manyheads.verify.checks.values import check_returned_weights, check_values, check_weights_state
-from manyheads.verify.context import Check, Context, relative_gap
-from manyheads.verify.diagnose import explain_values
-from manyheads.verify.findings import Finding, Verdict, found
+from manyheads.verify.context import Check, Context
+from manyheads.verify.diagnose import explain_values, judge_departures
+from manyheads.verify.findings import READING, Finding, Verdict, found
 from manyheads.verify.parameters import Located
 from manyheads.verify.problems import ProblemMaker
 from manyheads.verify.report import VerifyReport, undetermined
 from manyheads.verify.subject import Subject
+from manyheads.verify.understand import is_single
+from manyheads.verify.understanding import Understanding
 
 FIRST: tuple[Check, ...] = (
     check_repeatable,
     check_registration,
+    check_unused,
     check_sharing,
     check_inputs_kept,
     check_masks_kept,
 )
 """Checks that come before values are compared."""
 LATER: tuple[Check, ...] = (
+    check_leak,
     check_size_one,
     check_unbatched,
     check_strides,
@@ -64,9 +73,9 @@ LATER: tuple[Check, ...] = (
     check_second_sequence,
     check_half,
     check_long_rows,
+    check_large_inputs,
     check_half_range,
     check_autocast,
-    check_large_inputs,
     check_dependence,
 )
 """Checks that come after."""
@@ -92,7 +101,10 @@ def completed(subject: Subject) -> Subject:
 
 
 def verify(
-    made: nn.Module | Callable[..., Any], subject: Subject, inferred: dict[str, Any] | None = None
+    made: nn.Module | Callable[..., Any],
+    subject: Subject,
+    inferred: dict[str, Any],
+    known: Understanding,
 ) -> VerifyReport:
     """Check a built subject.
 
@@ -100,17 +112,22 @@ def verify(
         made: the module or function; a module is copied, never changed.
         subject: what is declared of it, completed by inference where needed.
         inferred: what was inferred, for the report.
+        known: what was seen of it at work.
 
     Returns:
         The report; trouble with the subject becomes the verdict `undetermined`.
     """
     start, state = time.perf_counter(), torch.random.get_rng_state()
-    inferred = dict(inferred or {})
+    inferred = dict(inferred)
     notes = inferred.pop("notes", [])
-    strict = subject.params is not None and "params" not in inferred
+    found_by_watching = subject.params is not None and subject.params.layout in (
+        "found",
+        "identity",
+    )
+    strict = subject.params is not None and "params" not in inferred and not found_by_watching
     try:
         subject = completed(subject)
-        ctx = _context(made, subject, strict)
+        ctx = _context(made, subject, strict, known)
         problem = _first_call(ctx)
         if problem is not None:
             return replace(problem, seconds=time.perf_counter() - start, inferred=inferred)
@@ -134,7 +151,9 @@ def _add_notes(ctx: Context, notes: list[dict[str, Any]]) -> None:
         ctx.findings += [found(n["fault"], "inference", n["says"], severity="note") for n in fresh]
 
 
-def _context(made: nn.Module | Callable[..., Any], subject: Subject, strict: bool) -> Context:
+def _context(
+    made: nn.Module | Callable[..., Any], subject: Subject, strict: bool, known: Understanding
+) -> Context:
     callee = prepared(made, subject)
     located = callee.located()
     return Context(
@@ -143,6 +162,8 @@ def _context(made: nn.Module | Callable[..., Any], subject: Subject, strict: boo
         maker=ProblemMaker(subject, located),
         located=located,
         strict=strict,
+        known=known,
+        tolerance=max(1e-11, known.tolerance if known.tolerance > 1e-9 else 0.0),
     )
 
 
@@ -195,33 +216,20 @@ def _as_float64(located: Located | None) -> Located | None:
 
 
 def _judge_inner_precision(ctx: Context) -> None:
-    """Where a narrower step inside is declared or plain to see, compare at that precision."""
+    """Where a narrower step inside is declared or seen at work, compare at that precision."""
     declared = {"float32": 3e-5, "bfloat16": 0.05, "float16": 6e-3}.get(
         ctx.subject.spec.compute_dtype or ""
     )
     if declared is not None:
         ctx.tolerance = max(ctx.tolerance, declared)
         return
-    if ctx.located is None or ctx.tolerance > 1e-9:
+    seen = ctx.known.seen
+    if ctx.tolerance > 1e-9 or seen is None or not is_single(seen.watched.events):
         return
-    gaps = []
-    for seed in (1, 2):
-        problem = ctx.maker.plain(2, 6, seed=seed)
-        outcome = ctx.put(problem)
-        if outcome.output is None:
-            return
-        gaps.append(relative_gap(outcome.output, ctx.answer(problem).output))
-    if 1e-11 < max(gaps) < 3e-6:
-        ctx.tolerance = 3e-5
-        says = (
-            f"values agree with the formula to {max(gaps):.2g} only: there is a float32 step "
-            "inside, though the input is float64"
-        )
-        ctx.failed(
-            "inner precision",
-            found(None, "inner precision", says, severity="note", gap=max(gaps)),
-            max(gaps),
-        )
+    ctx.tolerance = 3e-5
+    line = next((e.line for e in seen.watched.events if is_single([e])), None)
+    where = f", line {line.number}" if line is not None else ""
+    ctx.limits.append(f"A step inside works in float32, though the input is float64{where}.")
 
 
 def _run_checks(ctx: Context) -> None:
@@ -232,6 +240,7 @@ def _run_checks(ctx: Context) -> None:
         return
     check_values(ctx)
     explain_values(ctx)
+    judge_departures(ctx)
     for check in LATER:
         check(ctx)
 
@@ -242,27 +251,33 @@ def _with_fix(finding: Finding) -> Finding:
     return replace(finding, fix=FAULT_KINDS[finding.fault].fix)
 
 
-_RANK = {"error": 0, "warning": 1, "note": 2}
-
-
 def _report(ctx: Context, inferred: dict[str, Any], seconds: float) -> VerifyReport:
-    findings = sorted(
-        map(_with_fix, _without_repeats(ctx.findings)), key=lambda f: _RANK[f.severity]
-    )
-    verdict: Verdict = "faulty" if any(f.severity == "error" for f in findings) else "sound"
-    compared = any(r.status == "passed" and r.name in ("values", "dependence") for r in ctx.results)
-    unexplained = any(f.severity == "warning" and f.check == "values" for f in findings)
-    if verdict == "sound" and (unexplained or not (compared or findings)):
-        verdict = "undetermined"
+    findings = [_with_fix(finding) for finding in _without_repeats(ctx.findings)]
     return VerifyReport(
         id=ctx.subject.id,
         target=ctx.subject.target,
-        verdict=verdict,
+        verdict=_verdict(ctx, findings),
         inferred=inferred,
         findings=tuple(findings),
         checks=tuple(ctx.results),
         seconds=seconds,
+        steps=ctx.steps,
+        limits=tuple(dict.fromkeys(ctx.limits)),
     )
+
+
+def _verdict(ctx: Context, findings: list[Finding]) -> Verdict:
+    """Sound only where the numbers were reproduced."""
+    if any(f.severity == "error" for f in findings):
+        return "faulty"
+    compared = any(r.name == "values" and r.status == "passed" for r in ctx.results)
+    readings = [f for f in findings if f.severity == "warning" and f.check == READING]
+    if compared:
+        return "nonstandard" if readings else "sound"
+    is_explained = bool(readings) and not any(
+        f.severity == "warning" and f.check != READING for f in findings
+    )
+    return "nonstandard" if is_explained else "undetermined"
 
 
 def _without_repeats(findings: list[Finding]) -> list[Finding]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from manyheads.attention.problem import RowNorm
+    from manyheads.verify.origins import Found
+
 FORMS = ("self", "cross", "qkv", "heads", "cache", "static_cache")
 LAYOUTS = ("BTE", "TBE", "BET")
 AXES = ("BS", "TS", "BTS", "B1TS", "(BH)TS", "B")
@@ -25,6 +28,7 @@ CONVENTIONS: dict[str, Callable[["Tensor", "torch.dtype"], "Tensor"]] = {
     "additive": lambda allowed, dtype: allowed.to(dtype).log(),  # 0 and -inf
     "one_zero": lambda allowed, dtype: allowed.to(dtype),
     "lengths": lambda allowed, dtype: allowed.sum(-1),
+    "documents": lambda allowed, dtype: allowed.int().argmax(-1),
 }
 """How a callee takes a mask: each makes its argument from a mask where True = may attend."""
 RETURNS = ("out", "out,weights", "out,cache")
@@ -153,6 +157,12 @@ class Spec:
     """"always" if the subject is causal on every call."""
     window: Count | None = None
     """Number of keys that a query sees, including its own position."""
+    causal_corner: Annotated[str, one_of("bottom_right", "top_left")] | None = None
+    """To which key causality is aligned where there are more keys than queries."""
+    softcap: Number | None = None
+    """c: scores become c tanh(scores / c) before the mask."""
+    mask_replaces_causal: bool | None = None
+    """Whether an explicit mask takes the place of causality."""
     position: Annotated[Rotary | str, _AsPosition()] | None = None
     """Rotary settings, "alibi", or None."""
     dropout: Number | None = None
@@ -239,6 +249,32 @@ class ParamSpec:
     """Attribute path of biases that are tensors of their own."""
     order: str = "qkv"
     """Order of the blocks of a packed matrix."""
+    found: "Found | None" = None
+    """The weights as they were found by watching, with layout "found"."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Extras:
+    """Settings of the formula that were seen at work."""
+
+    widths: tuple[int, ...] = ()
+    """Widths that inputs may have, by the sizes of the weights."""
+    asked_window: int | None = None
+    """The window that calls ask for."""
+    is_square: bool = False
+    """Whether it takes only as many keys as queries."""
+    mask_dtype: "torch.dtype | None" = None
+    """The type in which masks are to be added, where it is another than that of the input."""
+    ahead: int | None = None
+    """Later keys that a window shows."""
+    softcap: float | None = None
+    """Soft cap of the scores."""
+    norms: "Mapping[str, RowNorm]" = field(default_factory=dict)
+    """Norms by what they normalise: "input", "q" or "k"."""
+    bias: "Tensor | None" = None
+    """(H, N, N), added to the scores."""
+    sinks: "Tensor | None" = None
+    """(H,), a score without a value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,6 +297,8 @@ class Subject:
     """Folder that a file target is relative to."""
     submodule: str | None = None
     """Attribute path of the attention inside the built object."""
+    extras: Extras = field(default_factory=Extras, compare=False)
+    """What was seen at work."""
     unknown: tuple[str, ...] = ()
     """Fields that are not known, for a warning."""
 

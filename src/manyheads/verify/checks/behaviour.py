@@ -8,7 +8,9 @@ from torch import Tensor
 
 from manyheads.attention.problem import Problem, allowed_by_order
 from manyheads.verify.context import Context, relative_gap
-from manyheads.verify.findings import Finding, found
+from manyheads.verify.findings import Finding, Where, found
+from manyheads.verify.understand import line_text
+from manyheads.verify.watch import Line
 
 Shown = Mapping[str, object]
 """Evidence that goes with every finding of this kind."""
@@ -161,6 +163,55 @@ def _permutation(ctx: Context, shown: Shown) -> list[Finding]:
         found(kind, "permutation", says, severity=ctx.against_declared, gap=gap, evidence=shown)
         for kind in ("merge-by-view", "split-by-view")
     ]
+
+
+def _hides_later(ctx: Context) -> Line | None:
+    """The line of a softmax that hides all later keys, whatever else the subject does."""
+    seen = ctx.known.seen
+    for event in () if seen is None else seen.watched.events:
+        if event.op not in ("_softmax", "_safe_softmax") or event.values[0].dim() < 2:
+            continue
+        weights = event.values[0]
+        size = weights.shape[-1]
+        if weights.shape[-2] != size or size < 3:
+            continue
+        later = torch.ones(size, size, dtype=torch.bool).triu(1)
+        hidden = (weights == 0).flatten(0, -3).all(0) if weights.dim() > 2 else weights == 0
+        if bool(hidden[later].all()) and not bool(hidden[~later].any()):
+            return event.line
+    return None
+
+
+def check_leak(ctx: Context) -> None:
+    """Where the softmax hides all later keys, no later input may reach an output."""
+    line = _hides_later(ctx)
+    is_cached = ctx.subject.call.form in ("cache", "static_cache")
+    if line is None or is_cached or ctx.located is not None:
+        return
+    moved = influence(ctx, ctx.maker.plain(2, 6, seed=123))
+    if moved is None:
+        return
+    own = (moved[:, 0] > max(ctx.tolerance, 1e-11) * 10).T
+    later = own & torch.ones_like(own).triu(1)
+    if not bool(later.any()):
+        ctx.passed("no later input", "no output changes with a later input")
+        return
+    t, s = (int(i) + 1 for i in later.nonzero()[0])
+    says = (
+        f"the softmax hides later keys, and yet input position {s} reaches output position {t}: "
+        "another way around the mask leaks later positions"
+    )
+    where = Where(
+        step="masked_scores",
+        relation="other",
+        file=line.file,
+        line=line.number,
+        code=line_text(line),
+    )
+    evidence: Shown = {"influence": own.int().tolist()}
+    ctx.failed(
+        "no later input", found(None, "no later input", says, where=where, evidence=evidence)
+    )
 
 
 def check_dependence(ctx: Context) -> None:

@@ -8,7 +8,10 @@ from torch import Tensor
 from manyheads.attention.problem import Problem
 from manyheads.core.weights import HeadWeights
 from manyheads.verify.context import RIGHT, Context
-from manyheads.verify.findings import found, short
+from manyheads.verify.findings import Finding, found, short
+from manyheads.verify.infer_names import role_of
+from manyheads.verify.origins import Found
+from manyheads.verify.parameters import Located
 
 
 def _reference(
@@ -149,6 +152,59 @@ def check_registration(ctx: Context) -> None:
         "registration",
         f"all {len(located.tensors)} weight tensors are in parameters() and state_dict()",
     )
+
+
+def check_unused(ctx: Context) -> None:
+    """Every projection must take part where another one does its work instead.
+
+    A layer whose name says query, key, value or output and that has no effect is an error if the
+    weights of that kind were found elsewhere.
+    """
+    module, params = ctx.callee.module, ctx.subject.params
+    found_by = None if params is None else params.found
+    if module is None or found_by is None:
+        return
+    problem = ctx.maker.plain(2, 6, seed=52)
+    with torch.enable_grad():
+        output = ctx.callee.call(problem).output
+        if output is None or not output.requires_grad:
+            return
+        named = {n: p for n, p in module.named_parameters() if p.requires_grad and p.dim() >= 1}
+        grads = torch.autograd.grad(output.sum(), list(named.values()), allow_unused=True)
+    reached: tuple[Tensor | None, ...] = grads
+    unused = [n for n, g in zip(named, reached, strict=True) if g is None]
+    for name in unused:
+        finding = _unused(name, named[name], found_by, ctx.located)
+        if finding is not None:
+            ctx.failed("all parameters used", finding)
+            return
+    ctx.passed("all parameters used", "every projection takes part in the output")
+
+
+def _unused(
+    name: str, parameter: Tensor, found_by: Found, located: Located | None
+) -> Finding | None:
+    """What an unused parameter means, if anything."""
+    path, _, last = name.rpartition(".")
+    if parameter.dim() == 1:
+        weight = f"{path}.weight"
+        if last == "bias" and weight in found_by.tensors:
+            says = f"{name} is stored but not used, while {weight} is"
+            return found("bias-dropped", "all parameters used", says)
+        return None
+    role = role_of(path if last in ("weight", "bias") else name)
+    if role == "o" and located is not None and not located.has_out:
+        says = f"{name} takes no part: the joined heads are returned without it"
+        return found("output-projection-missing", "all parameters used", says)
+    origin = found_by.origins.get(f"w_{role}")
+    used = () if origin is None else origin.names
+    if role not in ("q", "k", "v") or any(role_of(n.removesuffix(".weight")) == role for n in used):
+        return None
+    words = {"q": "queries", "k": "keys", "v": "values"}[role]
+    made = f"made by {', '.join(used)}" if used else "the input as it is"
+    fault = "value-projection-unused" if role == "v" and not used else "wrong-tensor"
+    says = f"{name} takes no part: {words} are {made}"
+    return found(fault, "all parameters used", says)
 
 
 def check_sharing(ctx: Context) -> None:

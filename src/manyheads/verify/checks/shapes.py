@@ -24,7 +24,8 @@ def check_size_one(ctx: Context) -> None:
     """Batch one and length one must keep every axis, and give what the formula gives."""
     tried, worst = 0, 0.0
     for batch, queries, keys in ((1, 5, 5), (3, 1, 1), (1, 1, 1), (3, 1, 4), (1, 4, 1)):
-        if keys != queries and ctx.subject.call.form not in ("cross", "qkv", "heads"):
+        has_two = ctx.subject.call.form in ("cross", "qkv", "heads")
+        if keys != queries and (ctx.subject.extras.is_square or not has_two):
             continue
         if keys < queries and (ctx.subject.spec.causal == "always" or ctx.subject.spec.window):
             continue

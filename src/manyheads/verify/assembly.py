@@ -1,0 +1,338 @@
+"""Puts the rows of queries, keys, values and messages into one order of axes by their tags."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from manyheads.verify.tags import MIXED, NONE, Product, Tags, of_rows, varies
+from manyheads.verify.watch import Event, Line
+
+
+class NotSeenError(Exception):
+    """No attention can be read from the operations; the message says what was seen instead.
+
+    Args:
+        says: what was seen.
+        line: where.
+        step: the step that is not there or not arranged by positions.
+    """
+
+    def __init__(self, says: str, line: Line | None = None, step: str = "") -> None:
+        super().__init__(says)
+        self.line, self.step = line, step
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Core:
+    """The heads of one call as they were used, in one order of axes."""
+
+    q: Tensor
+    """(B, H, T, d): what was multiplied with the keys."""
+    k: Tensor
+    """(B, H, S, d)."""
+    v: Tensor
+    """(B, H, S, v): what was mixed."""
+    weights: Tensor
+    """(B, H, T, S): what mixed it."""
+    messages: Tensor
+    """(B, H, T, v)."""
+    has_more: bool
+    """Whether values are mixed that belong to no position and are not zero."""
+    sources: tuple[int, int, int]
+    """The input from which q, k and v were made: 0, 1 or 2; NONE if from several."""
+    lines: dict[str, Line | None]
+    """Lines of the products, by step: "scores", "head_outputs"."""
+    score_event: int
+    """Number of the operation that multiplied queries and keys."""
+    message_event: int
+    """Number of the operation that made the messages."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Scores:
+    """One product of queries and keys."""
+
+    product: Product
+    """The product."""
+    first_pair: int
+    """Number of its first pair of sample and head."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Found:
+    """Products of attention, with tags of their numbers."""
+
+    batch: int
+    """Number of samples."""
+    lengths: tuple[int, int]
+    """Number of queries and of keys per sample."""
+    src: Tags = field(default_factory=Tags)
+    """The input that each number comes from, or RAW or MESSAGE."""
+    pos: Tags = field(default_factory=Tags)
+    """The position of each number, counted through all samples; of scores, that of the query."""
+    key: Tags = field(default_factory=Tags)
+    """Of scores, the position of the key; of messages, the index in the row."""
+    pair: Tags = field(default_factory=Tags)
+    """Number of the pair of sample and head that each score or message belongs to."""
+    scores: list[Scores] = field(default_factory=list)
+    """Products of queries and keys."""
+    mixes: list[tuple[Product, bool]] = field(default_factory=list)
+    """Products of weights and values, and whether the weights are the left factor."""
+    parts: list[tuple[str, Tensor, Tensor, Tensor, Tensor]] = field(default_factory=list)
+    """Kind ("weights", "values" or "messages"), three kinds of tags, and the numbers."""
+
+
+@dataclass(kw_only=True, eq=False)
+class _Rows:
+    """Queries, keys or values in one order of axes."""
+
+    name: str
+    """The letters "q", "k" and "v" name the three kinds."""
+    numbers: Tensor
+    """(B, H, length, width); NaN where no row was put."""
+    sources: set[int] = field(default_factory=set)
+    """Tags of the inputs that the rows come from."""
+
+    def put(self, b: Tensor, h: Tensor, where: Tensor, rows: Tensor) -> None:
+        """Put rows at samples, heads and positions; the positions count through all samples."""
+        self.numbers[b, h, where % self.numbers.shape[2]] = rows.to(self.numbers.dtype)
+
+
+class Assembly:
+    """Puts rows into one order of axes by their tags.
+
+    Args:
+        found: products, and the tags of their factors.
+    """
+
+    def __init__(self, found: Found) -> None:
+        self.s = found
+        self.pairs: dict[int, tuple[int, int]] = {}
+        self.heads = 0
+        self.weights: list[Tensor] = []
+        self.weight_tags: tuple[list[Tensor], list[Tensor], list[Tensor]] = [], [], []
+
+    def softmaxed(self, event: Event) -> tuple[Tensor, Tensor] | None:
+        """Products of queries and keys, and what a softmax made of them, both (B, H, T, S)."""
+        s, out = self.s, event.out[0]
+        tags = [layer.of(out) for layer in (s.pos, s.key, s.pair)]
+        if any(t is None or bool((t < 0).any()) for t in tags) or out.dim() < 2:
+            return None
+        axis = int(event.args[1]) if len(event.args) > 1 else -1
+        row, column, pair = (t.movedim(axis, -1).flatten(0, -2) for t in tags if t is not None)
+        if varies(row) and not varies(column):
+            row, column = column, row
+        elif varies(row):
+            return None
+        try:
+            self._number_pairs([row[None]], [column[None]], [pair[None]])
+        except NotSeenError:
+            return None
+        (queries, keys), heads = s.lengths, 1 + max(h for _, h in self.pairs.values())
+        b, h = self._pair_of(pair)
+        found = _empty(s.batch, heads, queries, keys), _empty(s.batch, heads, queries, keys)
+        value = event.values[0].movedim(axis, -1).flatten(0, -2).double()
+        found[1][b, h, row % queries, column % keys] = value
+        for item in s.scores:
+            product = item.product
+            raw = product.left.double() @ product.right.double().mT
+            places = [read(s.pos) for read in (product.left_of, product.right_of)]
+            if places[0] is None or places[1] is None:
+                return None
+            one, two = of_rows(places[0])[:, :, None], of_rows(places[1])[:, None, :]
+            number = (item.first_pair + torch.arange(raw.shape[0]))[:, None, None]
+            b, h = self._pair_of(number.expand(raw.shape))
+            found[0][b, h, (one % queries).expand(raw.shape), (two % keys).expand(raw.shape)] = raw
+        return found if all(torch.isfinite(x).all() for x in found) else None
+
+    def core(self) -> Core:
+        """See `Structure.core`."""
+        s = self.s
+        is_swapped = self._place_weights()
+        first = s.scores[0].product
+        q, k = self._queries_and_keys(is_swapped)
+        a = self._weights()
+        v, has_more = self._values()
+        return Core(
+            q=q.numbers,
+            k=k.numbers,
+            v=v.numbers,
+            weights=a,
+            messages=self._messages(v.numbers.shape[-1]),
+            has_more=has_more,
+            sources=(_only(q.sources), _only(k.sources), _only(v.sources)),
+            lines={
+                "scores": first.event.line,
+                "head_outputs": s.mixes[0][0].event.line,
+            },
+            score_event=first.event.number,
+            message_event=s.mixes[-1][0].event.number,
+        )
+
+    def _place_weights(self) -> bool:
+        """Find the tags of the weights and number the heads.
+
+        Returns:
+            Whether the product has the keys on its left, so that each column is one query.
+        """
+        rows, columns, pairs, self.weights = self._parts("weights")
+        vary = any(varies(r) for r in rows), [varies(c) for c in columns]
+        is_row = all(vary[1]) and not vary[0]
+        is_wide = self.weights[0].shape[-1] > 1
+        if not is_row and vary[0] and not any(vary[1]):
+            rows, columns = columns, rows
+        elif not is_row and is_wide:
+            raise NotSeenError(
+                "weights of different queries are summed", self._line(-1), "attn_weights"
+            )
+        self._number_pairs(rows, columns, pairs)
+        self.heads = 1 + max(h for _, h in self.pairs.values())
+        self.weight_tags = rows, columns, pairs
+        return not is_row and is_wide
+
+    def _rows(self, name: str, length: int, width: int) -> _Rows:
+        """No rows yet, with room for all samples, heads and positions."""
+        return _Rows(name=name, numbers=_empty(self.s.batch, self.heads, length, width))
+
+    def _queries_and_keys(self, is_swapped: bool) -> tuple[_Rows, _Rows]:
+        """The factors of the scores."""
+        width = self.s.scores[0].product.left.shape[-1]
+        q, k = (self._rows(name, n, width) for name, n in zip("qk", self.s.lengths, strict=True))
+        for item in self.s.scores:
+            product = item.product
+            sides = [(product.left, product.left_of), (product.right, product.right_of)]
+            if is_swapped:
+                sides.reverse()
+            for (x, read), to in zip(sides, (q, k), strict=True):
+                self._place_factor(item, x, read, to)
+        return q, k
+
+    def _place_factor(
+        self, item: Scores, x: Tensor, read: Callable[[Tags], Tensor | None], to: _Rows
+    ) -> None:
+        """Put the rows of one factor of scores where their tags say.
+
+        Args:
+            item: the product.
+            x: (N, M, K) the factor.
+            read: gives its tags.
+            to: all rows of queries or of keys.
+        """
+        pos, src = read(self.s.pos), read(self.s.src)
+        assert pos is not None and src is not None
+        where = of_rows(pos)  # (N, M)
+        self._check_rows(where, item.product.event, to.name)
+        number = item.first_pair + torch.arange(x.shape[0])
+        b, h = self._pair_of(number[:, None].expand(where.shape))
+        own = where >= 0
+        to.put(b[own], h[own], where[own], x[own])
+        to.sources |= set(of_rows(src)[own].tolist())
+
+    def _weights(self) -> Tensor:
+        """The weights (B, H, T, S): zero where no product has any."""
+        queries, keys = self.s.lengths
+        found = _empty(self.s.batch, self.heads, queries, keys).fill_(0.0)
+        for row, column, pair, x in zip(*self.weight_tags, self.weights, strict=True):
+            b, h = self._pair_of(pair)
+            own = column >= 0
+            found[b[own], h[own], row[own] % queries, column[own] % keys] = x[own].to(found.dtype)
+        return found
+
+    def _values(self) -> tuple[_Rows, bool]:
+        """The values, and whether values that belong to no position are not zero."""
+        keys, has_more = self.s.lengths[1], False
+        found = self._rows("v", keys, self._parts("values")[3][0].shape[1])
+        for src, pos, pair, x in zip(*self._parts("values"), strict=True):
+            # src, pos, x are (N, v, K); pair is (N, M, K)
+            where = of_rows(pos.transpose(1, 2))  # (N, K)
+            self._check_rows(where, self.s.mixes[0][0].event, "v")
+            b, h = self._pair_of(pair[:, 0])
+            own, rows_of_v = where >= 0, x.transpose(1, 2)
+            found.put(b[own], h[own], where[own], rows_of_v[own])
+            has_more = has_more or bool((rows_of_v[~own] != 0).any())
+            if not bool((where // keys == b)[own].all()):
+                raise NotSeenError(
+                    "weights of one sample mix values of another", self._line(-1), "v"
+                )
+            found.sources |= set(of_rows(src.transpose(1, 2))[own].tolist())
+        return found, has_more
+
+    def _messages(self, width: int) -> Tensor:
+        """The messages (B, H, T, v)."""
+        queries = self.s.lengths[0]
+        found = _empty(self.s.batch, self.heads, queries, width)
+        for row, pair, number, x in zip(*self._parts("messages"), strict=True):
+            if bool((row < 0).any()) or bool((pair < 0).any()):
+                raise NotSeenError("messages mix positions", self._line(-1), "head_outputs")
+            b, h = self._pair_of(pair)
+            found[b, h, row % queries, number] = x.to(found.dtype)
+        return found
+
+    def _line(self, index: int) -> Line | None:
+        return self.s.mixes[index][0].event.line
+
+    def _parts(self, kind: str) -> list[list[Tensor]]:
+        found = [part[1:] for part in self.s.parts if part[0] == kind]
+        return [list(column) for column in zip(*found, strict=True)]
+
+    def _check_rows(self, where: Tensor, event: Event, name: str) -> None:
+        if bool((where == MIXED).any()):
+            raise NotSeenError(
+                f"a row of {name} holds numbers of several positions or heads", event.line, name
+            )
+
+    def _number_pairs(self, rows: list[Tensor], columns: list[Tensor], pairs: list[Tensor]) -> None:
+        """Sample and head of each pair: heads are counted in the order in which they appear."""
+        queries = self.s.lengths[0]
+        keys = self.s.lengths[1]
+        seen: dict[tuple[int, int, int], int] = {}
+        for row, column, pair in zip(rows, columns, pairs, strict=True):
+            for n in range(pair.shape[0]):
+                for number in pair[n].unique().tolist():
+                    mine = pair[n] == number
+                    if number < 0 or number in self.pairs:
+                        continue
+                    q, k = row[n][mine], column[n][mine]
+                    k = k[k != NONE]
+                    if int(q.min()) < 0 or not k.numel() or int(k.min()) < 0:
+                        raise NotSeenError(
+                            "a row of queries or keys holds numbers of several positions",
+                            self.s.scores[0].product.event.line,
+                            "q",
+                        )
+                    if int(q.unique().numel() * k.unique().numel()) != int(
+                        (mine & (column[n] != NONE)).sum()
+                    ):
+                        raise NotSeenError(
+                            "one head multiplies a position with itself several times",
+                            self.s.scores[0].product.event.line,
+                            "q",
+                        )
+                    samples = {*(q // queries).unique().tolist(), *(k // keys).unique().tolist()}
+                    if len(samples) != 1:
+                        raise NotSeenError(
+                            "queries of one sample are multiplied with keys of another",
+                            self.s.scores[0].product.event.line,
+                            "scores",
+                        )
+                    place = (samples.pop(), int(q.min()), int(k.min()))
+                    head = seen[place] = seen.get(place, -1) + 1
+                    self.pairs[number] = (place[0], head)
+
+    def _pair_of(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        top = max(self.pairs) + 1
+        table = torch.full((top, 2), 0, dtype=torch.int64)
+        for number, (b, h) in self.pairs.items():
+            table[number, 0], table[number, 1] = b, h
+        return table[numbers.clamp(0, top - 1), 0], table[numbers.clamp(0, top - 1), 1]
+
+
+def _empty(*shape: int) -> Tensor:
+    return torch.full(shape, math.nan, dtype=torch.float64)
+
+
+def _only(found: set[int]) -> int:
+    return found.pop() if len(found) == 1 else NONE

@@ -1,0 +1,472 @@
+"""Reads a watched call: the weights that were used, and everything between them and the output.
+
+Rows of queries, keys and values are compared with rows of the input. If they are a linear function
+of them, solving for it gives the weights; the same numbers among the parameters say which entries
+of which tensor they are, without a name. What lies between the product of queries and keys and the
+weights is fitted too: scale, mask, bias, soft cap, sink.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from manyheads.attention.problem import RowNorm
+from manyheads.verify.fitting import (
+    Rows,
+    Scores,
+    explained,
+    fitted_norm,
+    fitted_scores,
+    gap_of,
+    is_softmax_of,
+    is_unit,
+    scales_of,
+    solved,
+    with_zeros,
+)
+from manyheads.verify.structure import Core, NotSeenError, Structure
+from manyheads.verify.tags import NONE, product_of
+from manyheads.verify.watch import Event, Line, storage_of
+
+EXACT = 1e-9
+"""Largest relative difference of numbers that are the same in float64."""
+SINGLE = 3e-5
+"""The same where a step works in float32."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Departure:
+    """A step that is not the formula's, and where."""
+
+    step: str
+    """A name of the formula."""
+    says: str
+    """What is seen instead."""
+    line: Line | None
+    """Where."""
+    is_mistake: bool = False
+    """Whether it is a known way to get a step wrong."""
+    is_foreign: bool = False
+    """Whether it is something that is not understood, rather than a mistake."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Reading:
+    """What was understood of one call."""
+
+    core: Core | None = None
+    """The heads as they were used."""
+    q: Rows | None = None
+    """Query weights."""
+    k: Rows | None = None
+    """Key weights."""
+    v: Rows | None = None
+    """Value weights."""
+    o: Rows | None = None
+    """Output weights, N = H."""
+    natural_o: Rows | None = None
+    """The weight that is multiplied last, with heads joined in order."""
+    has_out: bool = True
+    """Whether there is an output projection."""
+    input_norm: RowNorm | None = None
+    """Normalisation of the input before the projections."""
+    scores: Scores | None = None
+    """Between products and weights."""
+    departures: list[Departure] = field(default_factory=list)
+    """What is not as in the formula."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all weights were found."""
+        return None not in (self.q, self.k, self.v) and (self.o is not None or not self.has_out)
+
+
+_NORM_ENDS = {"native_layer_norm", "_fused_rms_norm", "rms_norm", "mul", "add", "div"}
+"""Operations that can be the last of a norm."""
+
+
+_NORM_PARTS = {"native_layer_norm", "_fused_rms_norm", "rms_norm", "rsqrt", "sqrt", "pow"}
+_NORM_PARTS |= {"linalg_vector_norm", "norm", "var", "var_mean", "std"}
+"""Operations one of which every norm has."""
+
+
+class Reader:
+    """Reads one watched call.
+
+    Args:
+        structure: after `run`.
+        inputs: the inputs as rows, (B, T, E) each, float64; (B, H, T, d) for the form of heads.
+        output: (B, T, D), or (B, H, T, v) for the form of heads.
+        form: of the call.
+        heads: declared number of heads.
+        head_dim: declared head width, for rows that are not arranged by heads.
+        tolerance: largest relative difference of equal numbers.
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        inputs: Sequence[Tensor],
+        output: Tensor,
+        *,
+        form: str,
+        heads: int | None = None,
+        head_dim: int | None = None,
+        tolerance: float = EXACT,
+    ) -> None:
+        self.structure, self.inputs, self.output = structure, inputs, output
+        self.form, self.heads, self.head_dim = form, heads, head_dim
+        self.tolerance = tolerance
+        self.reading = Reading()
+
+    def read(self) -> Reading:
+        """Everything that can be understood."""
+        found = self.reading
+        try:
+            core = self.structure.core()
+        except NotSeenError as error:
+            found.departures.append(
+                Departure(
+                    step=error.step or "scores",
+                    says=str(error),
+                    line=error.line,
+                    is_foreign=not error.step,
+                )
+            )
+            self._in_natural_order()
+            found.scores = self._at_softmax()
+            return found
+        found.core = core
+        if core.has_more:
+            self._depart(
+                "v",
+                "an extra key and value that are no position take part",
+                core.lines["head_outputs"],
+                is_foreign=True,
+            )
+        if self.form != "heads":
+            self._input_norm(core)
+        found.q = self._rows("q", core.q, core.sources[0], core.score_event)
+        found.k = self._rows("k", core.k, core.sources[1], core.score_event)
+        found.v = self._rows("v", core.v, core.sources[2], core.message_event)
+        found.scores = self._scores(core)
+        self._out(core)
+        return found
+
+    def _base(self, source: int) -> Tensor | None:
+        """Rows of the input from which something is made, (B, S, E) or (B, H, S, d)."""
+        if source == NONE or source >= len(self.inputs):
+            return None
+        x = self.inputs[source]
+        norm = self.reading.input_norm
+        return x if norm is None else norm.of(x)
+
+    def _input_norm(self, core: Core) -> None:
+        """A norm of the input before everything, if rows of values are linear in that only."""
+        x = self.inputs[core.sources[0]] if core.sources[0] != NONE else None
+        if not self._has_norm(core.score_event):
+            return
+        if x is None or self._linear(x, core.v if core.sources[2] == core.sources[0] else core.q):
+            return
+        for event in self.structure.events[: core.score_event]:
+            if event.op not in _NORM_ENDS:
+                continue
+            rows = self._as_rows(event, 0, x.shape[-1])
+            norm = None if rows is None else fitted_norm(x, rows, "input", self.tolerance)
+            if norm is not None:
+                self.reading.input_norm = norm
+                if self._linear(
+                    norm.of(x), core.v if core.sources[2] == core.sources[0] else core.q
+                ):
+                    return
+                self.reading.input_norm = None
+
+    def _has_norm(self, before: int) -> bool:
+        """Whether some operation on data can be part of a norm."""
+        data = self.structure.data
+        return any(
+            event.op in _NORM_PARTS and any(storage_of(x) in data for x in event.out)
+            for event in self.structure.events[:before]
+        )
+
+    def _linear(self, x: Tensor, heads: Tensor) -> bool:
+        """Whether rows of heads (B, H, T, d) are linear in rows of x (B, T, E)."""
+        rows = heads.transpose(1, 2).flatten(2)
+        if rows.shape[:2] != x.shape[:2]:
+            return False
+        return solved(x.flatten(0, 1), rows.flatten(0, 1), self.tolerance) is not None
+
+    def _as_rows(self, event: Event, which: int, width: int) -> Tensor | None:
+        """One result of an operation as (B, T, width), by the tags of its numbers."""
+        snapshot = self.structure.snapshots.get((event.number, which))
+        if snapshot is None:
+            return None
+        src, pos = snapshot
+        first = int(src.flatten()[0]) if src.numel() else NONE
+        if first not in (0, 1, 2) or first >= len(self.inputs) or bool((src != first).any()):
+            return None
+        batch, length = self.inputs[first].shape[0], self.inputs[first].shape[-2]
+        if pos.numel() != batch * length * width:
+            return None
+        order = pos.flatten().argsort(stable=True)
+        expected = torch.arange(batch * length).repeat_interleave(width)
+        if not torch.equal(pos.flatten()[order], expected):
+            return None
+        value = event.values[which].flatten()[order].double()
+        return value.view(batch, length, width)
+
+    def _rows(self, name: str, used: Tensor, source: int, before: int) -> Rows | None:
+        """The weights of q, k or v, and what is done to the projected rows before they are used."""
+        base = self._base(source)
+        if self.form == "heads":
+            return self._identity(name, used, base)
+        if base is None:
+            self._depart(name, f"{name} is made of several inputs", None, is_foreign=True)
+            return None
+        if not torch.isfinite(used).all():
+            self._depart(name, f"rows of {name} are missing", None, is_foreign=False)
+            return self._natural(name)
+        batch, heads, length, width = used.shape
+        flat = base.flatten(0, 1)
+        for event, rows in self._candidates(source, before, heads, width):
+            found = solved(flat, rows.flatten(0, 1), self.tolerance)
+            if found is None:
+                continue
+            projected = rows.unflatten(2, (-1, width)).transpose(1, 2)  # (B, G, S, d)
+            later = self._between(event, source, rows.shape[2], before)
+            made = explained(projected, used, self.tolerance, later)
+            if made is not None:
+                weight = found[0].unflatten(1, (-1, width)).transpose(0, 1)
+                return replace(made, weight=weight, bias=found[1].unflatten(0, (-1, width)))
+        whole = solved(flat, used.transpose(1, 2).flatten(2).flatten(0, 1), self.tolerance)
+        if whole is not None:
+            return Rows(
+                weight=whole[0].unflatten(1, (heads, width)).transpose(0, 1),
+                bias=whole[1].unflatten(0, (heads, width)),
+                order=torch.arange(heads),
+            )
+        self._depart(name, f"{name} is no linear function of its input", None, is_foreign=True)
+        return None
+
+    def _candidates(
+        self, source: int, before: int, heads: int, width: int
+    ) -> Iterator[tuple[Event, Tensor]]:
+        """Results that hold some heads of every position and nothing else, in order, as rows."""
+        batch, length = self.inputs[source].shape[0], self.inputs[source].shape[-2]
+        for event in self.structure.events[:before]:
+            for which, value in enumerate(event.values):
+                total, rest = divmod(value.numel(), batch * length)
+                if rest or not total or total % width or heads % (total // width):
+                    continue
+                if self._source_of(event, which) == source:
+                    rows = self._as_rows(event, which, total)
+                    if rows is not None:
+                        yield event, rows
+
+    def _between(self, event: Event, source: int, total: int, before: int) -> Iterator[Tensor]:
+        """Rows as they are after later operations, where any of them can be a norm."""
+        if not self._has_norm(before):
+            return
+        for later in self.structure.events[event.number + 1 : before]:
+            if later.op in _NORM_ENDS and self._source_of(later, 0) == source:
+                rows = self._as_rows(later, 0, total)
+                if rows is not None:
+                    yield rows
+
+    def _source_of(self, event: Event, which: int) -> int:
+        snapshot = self.structure.snapshots.get((event.number, which))
+        if snapshot is None:
+            return NONE
+        src = snapshot[0]
+        if not src.numel():
+            return NONE
+        return int(src.flatten()[0]) if bool((src == src.flatten()[0]).all()) else NONE
+
+    def _identity(self, name: str, used: Tensor, base: Tensor | None) -> Rows | None:
+        """In the form of heads the inputs are the heads."""
+        if base is None or base.dim() != 4:
+            return None
+        made = explained(base, used, self.tolerance, iter(()))
+        if made is None:
+            self._depart(name, f"{name} is not what was handed over", None, is_foreign=False)
+            return None
+        eye = torch.eye(used.shape[-1], dtype=torch.float64).expand(used.shape[1], -1, -1)
+        return replace(made, weight=eye, bias=torch.zeros(used.shape[1], used.shape[-1]).double())
+
+    def _natural(self, name: str) -> Rows | None:
+        """Weights of rows that are not arranged by positions where they are used.
+
+        Heads are taken to be consecutive columns of the last result that is.
+        """
+        factor = self.structure.factor_of(name)
+        if factor is None or self.heads is None:
+            return None
+        tensor, before = factor
+        storages = self.structure.ancestors(tensor, before)
+        found: Rows | None = None
+        for event in self.structure.events[:before]:
+            for which, value in enumerate(event.values):
+                source = self._source_of(event, which)
+                if source not in (0, 1, 2) or storage_of(event.out[which]) not in storages:
+                    continue
+                x = self._base(source)
+                if x is None or value.numel() % (x.shape[0] * x.shape[1]):
+                    continue
+                total = value.numel() // (x.shape[0] * x.shape[1])
+                rows = self._as_rows(event, which, total)
+                groups = self._groups(total)
+                if rows is None or groups is None:
+                    continue
+                made = solved(x.flatten(0, 1), rows.flatten(0, 1), self.tolerance)
+                if made is not None and not is_unit(made):
+                    found = Rows(
+                        weight=made[0].unflatten(1, (groups, -1)).transpose(0, 1),
+                        bias=made[1].unflatten(0, (groups, -1)),
+                        order=torch.arange(self.heads) // (self.heads // groups),
+                    )
+        return found
+
+    def _groups(self, total: int) -> int | None:
+        """Number of heads in a row of this width."""
+        assert self.heads is not None
+        if self.head_dim is None:
+            return self.heads if total % self.heads == 0 else None
+        groups, rest = divmod(total, self.head_dim)
+        return None if rest or not groups or self.heads % groups else groups
+
+    def _in_natural_order(self) -> None:
+        """What the weights would be with rows arranged by positions."""
+        found = self.reading
+        if self.form == "heads":
+            found.has_out = False
+            return
+        found.q, found.k, found.v = (self._natural(name) for name in "qkv")
+        self._out_factor()
+        found.o = found.natural_o
+
+    def _out_factor(self) -> None:
+        """The weight that is multiplied last, as the output projection."""
+        structure, found = self.structure, self.reading
+        if not structure.mixes or self.heads is None or found.v is None:
+            return
+        start, width = structure.mixes[-1][0].event.number, found.v.weight.shape[2]
+        product = None
+        for event in structure.events[start + 1 :]:
+            made = product_of(event, structure.makers)
+            if made is not None and made.right.shape[-1] == self.heads * width:
+                product = made
+        if product is None:
+            found.has_out = self.output.shape[-1] != self.heads * width
+            return
+        is_left = storage_of(product.left_place) in structure.data
+        weight = (product.right if is_left else product.left)[0].T.double()  # (H*v, D)
+        found.natural_o = Rows(
+            weight=weight.unflatten(0, (self.heads, width)),
+            bias=self._bias_after(product.event, weight.shape[1])[None],
+            order=torch.arange(self.heads),
+        )
+
+    def _bias_after(self, event: Event, width: int) -> Tensor:
+        """What is added to the result of a product."""
+        candidates = list(event.given)
+        for later in self.structure.events[event.number + 1 :]:
+            if later.op in ("add", "add_"):
+                candidates += later.given
+        for x in candidates:
+            if x.shape == (width,):
+                return x.double()
+        return torch.zeros(width, dtype=torch.float64)
+
+    def _depart(self, step: str, says: str, where: object, is_foreign: bool) -> None:
+        line = where if isinstance(where, Line) else None
+        self.reading.departures.append(
+            Departure(step=step, says=says, line=line, is_foreign=is_foreign)
+        )
+
+    def _scores(self, core: Core) -> Scores | None:
+        """What lies between products and weights."""
+        raw = core.q @ core.k.mT
+        found = fitted_scores(raw, core.weights, self.tolerance, self._caps())
+        if found is None:
+            wrong = self._wrong_cap(raw, core.weights)
+            if wrong is not None:
+                line = next((e.line for e in self.structure.events if e.op == "tanh"), None)
+                self.reading.departures.append(
+                    Departure(step="scores", says=wrong, line=line, is_mistake=True)
+                )
+                return None
+            self._depart(
+                "attn_weights", "the weights are no softmax of the products", None, is_foreign=False
+            )
+            return with_zeros(self._at_softmax(), core.weights)
+        return found
+
+    def _at_softmax(self) -> Scores | None:
+        """The same at the first softmax of the products, whatever is done to it later."""
+        for raw, weights in self.structure.softmaxes():
+            found = fitted_scores(raw, weights, self.tolerance, self._caps())
+            if found is not None:
+                return found
+        return None
+
+    def _wrong_cap(self, raw: Tensor, weights: Tensor) -> str | None:
+        """What is written in place of a soft cap c tanh(s / c)."""
+        caps = self._caps()
+        for cap in caps:
+            for scale in scales_of(caps):
+                s = raw * scale
+                for says, made in (
+                    (f"s tanh(s / {cap:.4g})", s * (s / cap).tanh()),
+                    (f"tanh(s / {cap:.4g})", (s / cap).tanh()),
+                    (f"{cap:.4g} tanh(s)", cap * s.tanh()),
+                    (f"s / {cap:.4g} tanh(s)", s / cap * s.tanh()),
+                ):
+                    if is_softmax_of(made, weights):
+                        return f"the soft cap is written as {says} instead of c tanh(s / c)"
+        return None
+
+    def _caps(self) -> list[float]:
+        """Numbers that a tanh may be scaled with."""
+        caps: list[float] = []
+        for event in self.structure.events:
+            if event.op in ("div", "mul") and len(event.args) == 2:
+                value = event.args[1]
+                if isinstance(value, Tensor) and value.numel() == 1:
+                    value = float(value)
+                if isinstance(value, int | float) and value:
+                    caps += [float(value), 1.0 / float(value)]
+        is_capped = any(event.op == "tanh" for event in self.structure.events)
+        return list(dict.fromkeys(caps)) if is_capped else []
+
+    def _out(self, core: Core) -> None:
+        """The output projection."""
+        messages = core.messages
+        if self.form == "heads":
+            self.reading.has_out = False
+            return
+        joined = messages.transpose(1, 2).flatten(2)  # (B, T, H*v)
+        if self.output.shape == joined.shape and gap_of(self.output, joined) <= self.tolerance:
+            self.reading.has_out = False
+            return
+        if self.output.shape[:2] != joined.shape[:2]:
+            return
+        self._out_factor()
+        found = solved(joined.flatten(0, 1), self.output.flatten(0, 1), self.tolerance)
+        if found is None:
+            self._depart(
+                "output",
+                "the output is no linear function of the joined heads",
+                None,
+                is_foreign=False,
+            )
+            self.reading.o = self.reading.natural_o
+            return
+        heads, width = messages.shape[1], messages.shape[3]
+        self.reading.has_out = True
+        self.reading.o = Rows(
+            weight=found[0].unflatten(0, (heads, width)),
+            bias=found[1][None],
+            order=torch.arange(heads),
+        )

@@ -1,0 +1,1 @@
+"""The page that compares this verifier with popular ways to test attention."""
