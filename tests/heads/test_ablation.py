@@ -152,7 +152,7 @@ def test_analysis_does_not_depend_on_batches() -> None:
     model, (tokens, targets) = model_of(), windows()
     whole, parts = (analyse_heads(model, tokens, targets, batch_size=n) for n in (512, 7))
     assert whole.entropy == pytest.approx(parts.entropy)
-    assert whole.mass_on_bos == pytest.approx(parts.mass_on_bos)
+    assert whole.mass_on_bos == pytest.approx(parts.mass_on_bos, rel=1e-4, abs=1e-9)
     assert whole.diversity == pytest.approx(parts.diversity)
 
 

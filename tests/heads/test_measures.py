@@ -95,7 +95,8 @@ def test_pattern_distances_against_scipy() -> None:
 
 def test_equal_heads_have_distance_zero_and_disjoint_heads_one() -> None:
     found = pattern_distances(rows([1.0, 0, 0], [1.0, 0, 0], [0, 0.5, 0.5]))
-    assert found.tolist() == [[0, 0, 1], [0, 0, 1], [1, 1, 0]]
+    wanted = torch.tensor([[0, 0, 1], [0, 0, 1], [1, 1, 0]])
+    torch.testing.assert_close(found, wanted.to(found.dtype), rtol=0, atol=1e-12)
 
 
 def test_a_single_head_has_no_diversity() -> None:
