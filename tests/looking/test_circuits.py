@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import LookError
-from manyheads.looking.circuits import circuits, composition
+from manyheads.looking.qk_ov import circuits, composition
 
 
 def test_factors_are_the_models_matrices(gpt2: nn.Module) -> None:

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from manyheads.looking.ablation import Ablation, GreedyAblation, ablate, ablate_greedily
     from manyheads.looking.behaviours import BEHAVIOURS
     from manyheads.looking.card import Card
-    from manyheads.looking.circuits import Circuits, circuits, composition
     from manyheads.looking.comparing import LookComparison, compare_looks
     from manyheads.looking.labels import HeadLabel, Labels, label_heads
     from manyheads.looking.logits import LogitParts
     from manyheads.looking.opening import Opened, open_model
     from manyheads.looking.proof import NotAdditive, Proof
+    from manyheads.looking.qk_ov import Circuits, circuits, composition
     from manyheads.looking.reading import Look, look
     from manyheads.looking.streaming import CorpusStatistics, corpus_statistics, merged
 
@@ -21,7 +21,7 @@ _HOMES = {
     "Ablation": "ablation",
     "BEHAVIOURS": "behaviours",
     "Card": "card",
-    "Circuits": "circuits",
+    "Circuits": "qk_ov",
     "CorpusStatistics": "streaming",
     "GreedyAblation": "ablation",
     "HeadLabel": "labels",
@@ -34,9 +34,9 @@ _HOMES = {
     "Proof": "proof",
     "ablate": "ablation",
     "ablate_greedily": "ablation",
-    "circuits": "circuits",
+    "circuits": "qk_ov",
     "compare_looks": "comparing",
-    "composition": "circuits",
+    "composition": "qk_ov",
     "corpus_statistics": "streaming",
     "label_heads": "labels",
     "look": "reading",
