@@ -37,7 +37,7 @@ def test_the_rate_with_the_least_validation_loss_is_chosen_for_all_seeds(tmp_pat
     assert [(run["steps"], run["seed"]) for run in checks] == [(5, 3)] * 3
     losses = {run["learning_rate"]: run["validation_loss"] for run in checks}
     chosen = min(losses, key=lambda rate: losses[rate])
-    assert losses[1e-5] == max(losses.values())
+    assert losses[1e-5] > min(losses.values())
     rates = {(run["model"], run["learning_rate"]) for run in result.runs}
     assert rates == {("mlp", 0.01), ("two-heads", chosen)}
     assert result.content["learning_rates"]["two-heads"] == {
