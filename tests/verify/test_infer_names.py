@@ -2,7 +2,7 @@
 
 import pytest
 
-from manyheads.verify.infer_names import bias_role, packed_order, role_of, role_of_argument
+from manyheads.verify.infer_names import bias_role, role_of, role_of_argument
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,6 @@ def test_biases_of_their_own_are_told_by_name() -> None:
         *("q", "k", "qkv"),
         *(None, "o"),
     ]
-
-
-def test_the_order_of_packed_blocks_may_stand_in_the_name() -> None:
-    assert (packed_order("attn.kqv_proj"), packed_order("c_attn")) == ("kqv", "qkv")
 
 
 def test_arguments_are_understood_by_name() -> None:

@@ -14,9 +14,9 @@ from manyheads.verify.fitting import (
     explained,
     fitted_norm,
     fitted_scores,
-    gap_of,
     solved,
 )
+from manyheads.verify.gaps import relative_gap
 from manyheads.verify.infer import Inference, infer
 from manyheads.verify.reading import EXACT, Reading
 from manyheads.verify.subject import Spec, Subject
@@ -256,10 +256,10 @@ def test_solving_keeps_its_tolerance(gap: float, is_solved: bool) -> None:
 
 def test_gap_is_infinite_for_other_shapes_and_numbers_that_are_none() -> None:
     x = random_like(1, 3)
-    assert gap_of(x, x) == 0.0
-    assert gap_of(x[:2], x) == torch.inf
-    assert gap_of(x * torch.nan, x) == torch.inf
-    assert gap_of(torch.tensor([1.0, 5.0]), torch.tensor([1.0, 4.0])) == 0.25
+    assert relative_gap(x, x) == 0.0
+    assert relative_gap(x[:2], x) == torch.inf
+    assert relative_gap(x * torch.nan, x) == torch.inf
+    assert relative_gap(torch.tensor([1.0, 5.0]), torch.tensor([1.0, 4.0])) == 0.25
 
 
 def test_only_a_norm_is_fitted_as_one() -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from manyheads.core.errors import ConfigError
 from manyheads.verify.findings import READING, CheckResult, Finding, Step, Where
-from manyheads.verify.report import VerifyReport, plain, report_from_dict
+from manyheads.verify.report import VerifyReport, plain
 from manyheads.verify.report_html import page_from_reports, write_page
 from manyheads.verify.report_picture import picture_from_evidence, text_from_picture
 from manyheads.verify.report_text import text_from_report, text_from_reports
@@ -361,7 +362,7 @@ def test_given_labels_stand_beside_the_picture() -> None:
 
 
 def test_a_report_goes_through_json_and_back() -> None:
-    once = report_from_dict(json.loads(report().to_json()))
+    once = TypeAdapter(VerifyReport).validate_json(report().to_json())
     assert once == report()
     assert isinstance(once.findings[0], Finding)
     assert once.is_sound is False

@@ -52,7 +52,7 @@ class Core:
 
 
 @dataclass(kw_only=True, eq=False)
-class Scores:
+class ScoreProduct:
     """One product of queries and keys."""
 
     product: Product
@@ -62,7 +62,7 @@ class Scores:
 
 
 @dataclass(kw_only=True, eq=False)
-class Found:
+class Products:
     """Products of attention, with tags of their numbers."""
 
     batch: int
@@ -77,7 +77,7 @@ class Found:
     """Of scores, the position of the key; of messages, the index in the row."""
     pair: Tags = field(default_factory=Tags)
     """Number of the pair of sample and head that each score or message belongs to."""
-    scores: list[Scores] = field(default_factory=list)
+    scores: list[ScoreProduct] = field(default_factory=list)
     """Products of queries and keys."""
     mixes: list[tuple[Product, bool]] = field(default_factory=list)
     """Products of weights and values, and whether the weights are the left factor."""
@@ -108,10 +108,10 @@ class Assembly:
         found: products, and the tags of their factors.
     """
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: Products) -> None:
         self.s = found
-        self.pairs: dict[int, tuple[int, int]] = {}
         self.heads = 0
+        self.table = torch.zeros(0, 2, dtype=torch.int64)  # sample and head by number of pair
         self.weights: list[Tensor] = []
         self.weight_tags: tuple[list[Tensor], list[Tensor], list[Tensor]] = [], [], []
 
@@ -131,9 +131,9 @@ class Assembly:
             self._number_pairs([row[None]], [column[None]], [pair[None]])
         except NotSeenError:
             return None
-        (queries, keys), heads = s.lengths, 1 + max(h for _, h in self.pairs.values())
+        queries, keys = s.lengths
         b, h = self._pair_of(pair)
-        found = _empty(s.batch, heads, queries, keys), _empty(s.batch, heads, queries, keys)
+        found = [_empty(s.batch, self.heads, queries, keys) for _ in range(2)]
         value = event.values[0].movedim(axis, -1).flatten(0, -2).double()
         found[1][b, h, row % queries, column % keys] = value
         for item in s.scores:
@@ -146,7 +146,7 @@ class Assembly:
             number = (item.first_pair + torch.arange(raw.shape[0]))[:, None, None]
             b, h = self._pair_of(number.expand(raw.shape))
             found[0][b, h, (one % queries).expand(raw.shape), (two % keys).expand(raw.shape)] = raw
-        return found if all(torch.isfinite(x).all() for x in found) else None
+        return (found[0], found[1]) if all(torch.isfinite(x).all() for x in found) else None
 
     def core(self) -> Core:
         """See `Structure.core`."""
@@ -189,7 +189,6 @@ class Assembly:
                 "weights of different queries are summed", self._line(-1), "attn_weights"
             )
         self._number_pairs(rows, columns, pairs)
-        self.heads = 1 + max(h for _, h in self.pairs.values())
         self.weight_tags = rows, columns, pairs
         return not is_row and is_wide
 
@@ -211,7 +210,7 @@ class Assembly:
         return q, k
 
     def _place_factor(
-        self, item: Scores, x: Tensor, read: Callable[[Tags], Tensor | None], to: _Rows
+        self, item: ScoreProduct, x: Tensor, read: Callable[[Tags], Tensor | None], to: _Rows
     ) -> None:
         """Put the rows of one factor of scores where their tags say.
 
@@ -286,48 +285,54 @@ class Assembly:
 
     def _number_pairs(self, rows: list[Tensor], columns: list[Tensor], pairs: list[Tensor]) -> None:
         """Sample and head of each pair: heads are counted in the order in which they appear."""
-        queries = self.s.lengths[0]
-        keys = self.s.lengths[1]
         seen: dict[tuple[int, int, int], int] = {}
-        for row, column, pair in zip(rows, columns, pairs, strict=True):
-            for n in range(pair.shape[0]):
-                for number in pair[n].unique().tolist():
-                    mine = pair[n] == number
-                    if number < 0 or number in self.pairs:
-                        continue
-                    q, k = row[n][mine], column[n][mine]
-                    k = k[k != NONE]
-                    if int(q.min()) < 0 or not k.numel() or int(k.min()) < 0:
-                        raise NotSeenError(
-                            "a row of queries or keys holds numbers of several positions",
-                            self.s.scores[0].product.event.line,
-                            "q",
-                        )
-                    if int(q.unique().numel() * k.unique().numel()) != int(
-                        (mine & (column[n] != NONE)).sum()
-                    ):
-                        raise NotSeenError(
-                            "one head multiplies a position with itself several times",
-                            self.s.scores[0].product.event.line,
-                            "q",
-                        )
-                    samples = {*(q // queries).unique().tolist(), *(k // keys).unique().tolist()}
-                    if len(samples) != 1:
-                        raise NotSeenError(
-                            "queries of one sample are multiplied with keys of another",
-                            self.s.scores[0].product.event.line,
-                            "scores",
-                        )
-                    place = (samples.pop(), int(q.min()), int(k.min()))
-                    head = seen[place] = seen.get(place, -1) + 1
-                    self.pairs[number] = (place[0], head)
+        found: dict[int, tuple[int, int]] = {}
+        whole = (
+            x for part in zip(rows, columns, pairs, strict=True) for x in zip(*part, strict=True)
+        )
+        for row, column, pair in whole:
+            for number in pair.unique().tolist():
+                if number < 0 or number in found:
+                    continue
+                mine = pair == number
+                place = self._place_of_pair(row[mine], column[mine])
+                head = seen[place] = seen.get(place, -1) + 1
+                found[number] = (place[0], head)
+        if not found:
+            raise NotSeenError("scores belong to no head", self.s.scores[0].product.event.line)
+        self.heads = 1 + max(head for _, head in found.values())
+        self.table = torch.zeros(1 + max(found), 2, dtype=torch.int64)
+        for number, place_and_head in found.items():
+            self.table[number] = torch.tensor(place_and_head)
+
+    def _place_of_pair(self, queries: Tensor, keys: Tensor) -> tuple[int, int, int]:
+        """Sample, first query and first key of one pair of sample and head.
+
+        Args:
+            queries: the position of the query of each score.
+            keys: the position of the key; NONE for a key that belongs to no position.
+
+        Raises:
+            NotSeenError: the scores are not those of all queries and keys of one sample.
+        """
+        line = self.s.scores[0].product.event.line
+        real = keys[keys != NONE]
+        if int(queries.min()) < 0 or not real.numel() or int(real.min()) < 0:
+            says = "a row of queries or keys holds numbers of several positions"
+            raise NotSeenError(says, line, "q")
+        if queries.unique().numel() * real.unique().numel() != real.numel():
+            says = "one head multiplies a position with itself several times"
+            raise NotSeenError(says, line, "q")
+        lengths = self.s.lengths
+        samples = {*(queries // lengths[0]).tolist(), *(real // lengths[1]).tolist()}
+        if len(samples) != 1:
+            says = "queries of one sample are multiplied with keys of another"
+            raise NotSeenError(says, line, "scores")
+        return samples.pop(), int(queries.min()), int(real.min())
 
     def _pair_of(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        top = max(self.pairs) + 1
-        table = torch.full((top, 2), 0, dtype=torch.int64)
-        for number, (b, h) in self.pairs.items():
-            table[number, 0], table[number, 1] = b, h
-        return table[numbers.clamp(0, top - 1), 0], table[numbers.clamp(0, top - 1), 1]
+        found = self.table[numbers.clamp(0, len(self.table) - 1)]
+        return found[..., 0], found[..., 1]
 
 
 def _empty(*shape: int) -> Tensor:

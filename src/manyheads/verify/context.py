@@ -121,20 +121,6 @@ class Context:
             return RIGHT.run(problem)
 
 
-def relative_gap(actual: Tensor, expected: Tensor) -> float:
-    """Largest difference relative to the largest expected number.
-
-    Infinity for another shape or where `actual` is not finite.
-    """
-    if actual.shape != expected.shape or not torch.isfinite(actual).all():
-        return float("inf")
-    if expected.numel() == 0:
-        return 0.0
-    actual, expected = actual.detach(), expected.detach()
-    size = float(expected.abs().max())
-    return float((actual.double() - expected.double()).abs().max()) / (size if size > 0 else 1.0)
-
-
 Check = Callable[[Context], None]
 
 

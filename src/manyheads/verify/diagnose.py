@@ -5,14 +5,12 @@ from dataclasses import replace
 
 import torch
 
-from manyheads.faults import (
-    softmax,
-)
+from manyheads.faults import softmax
 from manyheads.verify.checks.behaviour import dependence, influence, picture
 from manyheads.verify.context import Case, Context, without_masks
 from manyheads.verify.findings import READING, Finding, Severity, Where, found
 from manyheads.verify.locating import locate_case
-from manyheads.verify.understand import foreign_operations, is_single, line_text
+from manyheads.verify.understand import foreign_operations, is_single
 from manyheads.verify.variants import Fit, Observation, fits
 
 _ON_A_PATH = {"mask-ignored": "mask-lost-on-path", "scale": "scale-option-ignored"}
@@ -64,7 +62,7 @@ def _fit_tolerance(ctx: Context) -> float:
 def _with_float32_inside(ctx: Context, cases: list[Case]) -> list[Fit]:
     """Readings that fit as far as a float32 step inside (a table of angles, say) lets them."""
     seen = ctx.known.seen
-    if seen is not None and not is_single(seen.watched.events):
+    if seen is not None and not is_single(seen.structure.events):
         return []
     far = [c for c in cases if c.gap is not None and c.gap > _FLOAT32]
     near = [c for c in cases if c.gap is not None and c.gap <= _FLOAT32]
@@ -147,6 +145,7 @@ def _report_fits(
     worst = max(c.gap for c in group if c.gap is not None)
     named: dict[str | None, Finding] = {}
     where = _where(group, is_partial)
+    evidence = {**_influence(ctx, group), **ctx.entry}
     for fit in found_fits:
         for name in _names(ctx, fit, is_partial):
             if name not in named and len(named) < _MOST:
@@ -162,7 +161,7 @@ def _report_fits(
                     fit_error=fit.error,
                     difference=_finite(worst),
                     problems=sorted({c.name for c in group}),
-                    evidence={**_influence(ctx, group), **ctx.entry},
+                    evidence=evidence,
                 )
     findings = list(named.values())
     ctx.failed("values", findings[0], worst)
@@ -267,19 +266,11 @@ def judge_departures(ctx: Context) -> None:
     """What was seen that is not in the formula, where values could not be compared."""
     if ctx.located is not None:
         return
+    has_foreign = bool(foreign_operations(ctx.known))
     for departure in ctx.known.departures:
-        where = None
-        if departure.line is not None:
-            where = Where(
-                step=departure.step,
-                relation="other",
-                file=departure.line.file,
-                line=departure.line.number,
-                code=line_text(departure.line),
-            )
-        is_open = departure.is_foreign or (
-            bool(foreign_operations(ctx.known)) and not departure.is_mistake
-        )
+        line = departure.line
+        where = None if line is None else Where.at(departure.step, "other", line)
+        is_open = departure.is_foreign or (has_foreign and not departure.is_mistake)
         severity: Severity = "warning" if is_open else "error"
         ctx.failed(
             "structure", found(None, "structure", departure.says, severity=severity, where=where)

@@ -1,9 +1,13 @@
 """The results of a verification: checks, findings, and the fields of a report."""
 
+import linecache
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+if TYPE_CHECKING:
+    from manyheads.verify.watch import Line
 
 _LONGEST = 400
 
@@ -31,6 +35,24 @@ class Where:
     """The line, counted from 1."""
     code: str = ""
     """The code of the line."""
+
+    @classmethod
+    def at(
+        cls, step: str, relation: str, line: "Line | None", factor: float | None = None
+    ) -> "Where":
+        """The place of a line that was seen at work, if there is one, with its code."""
+        if line is None:
+            return cls(step=step, relation=relation, factor=factor)
+        code = linecache.getline(line.file, line.number).strip()
+        return cls(
+            step=step,
+            relation=relation,
+            factor=factor,
+            file=line.file,
+            line=line.number,
+            code=code,
+        )
+
     factor: float | None = None
     """The factor, if that is how."""
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from manyheads.attention.positions import rotate
 from manyheads.attention.problem import RowNorm
 from manyheads.core.config import Rotary, RotaryStyle
+from manyheads.verify.gaps import relative_gap
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,14 +53,6 @@ class Scores:
     """(H,), a score without a value."""
 
 
-def gap_of(have: Tensor, want: Tensor) -> float:
-    """Largest difference relative to the largest number."""
-    if have.shape != want.shape or not torch.isfinite(have).all():
-        return math.inf
-    size = float(want.abs().max()) or 1.0
-    return float((have - want).abs().max()) / size
-
-
 def solved(x: Tensor, y: Tensor, tolerance: float) -> tuple[Tensor, Tensor] | None:
     """Weight and bias with y = x weight + bias; None where no such pair fits.
 
@@ -72,7 +65,7 @@ def solved(x: Tensor, y: Tensor, tolerance: float) -> tuple[Tensor, Tensor] | No
         return None
     ones = torch.cat((x, x.new_ones(x.shape[0], 1)), dim=1)
     solution = torch.linalg.lstsq(ones, y).solution
-    if gap_of(ones @ solution, y) > tolerance:
+    if relative_gap(ones @ solution, y) > tolerance:
         return None
     return solution[:-1], solution[-1]
 
@@ -115,7 +108,7 @@ def _gained(norm: RowNorm, y: Tensor, x: Tensor, tolerance: float) -> RowNorm | 
     spread = (flat_x - mean_x).square().sum(0)
     gain = ((flat_x - mean_x) * (flat_y - mean_y)).sum(0) / spread
     shift = mean_y - gain * mean_x
-    if gap_of(flat_x * gain + shift, flat_y) > tolerance:
+    if relative_gap(flat_x * gain + shift, flat_y) > tolerance:
         return None
     has_shift = float(shift.abs().max()) > tolerance * float(flat_y.abs().max())
     return replace(norm, gain=gain, shift=shift if has_shift else None)
@@ -172,7 +165,7 @@ def _same_heads(projected: Tensor, used: Tensor, tolerance: float) -> tuple[Tens
         match = None
         for g in range(projected.shape[1]):
             c = _ratio(projected[:, g], used[:, h])
-            if c and gap_of(projected[:, g] * c, used[:, h]) <= tolerance:
+            if c and relative_gap(projected[:, g] * c, used[:, h]) <= tolerance:
                 match = (g, c)
                 break
         if match is None or (factor is not None and abs(match[1] / factor - 1) > 1e-6):
@@ -204,25 +197,14 @@ def _rotated(
                     continue
                 base, start, factor = found
                 rotary = Rotary(style=style, base=base, dim=None if dim == width else dim)
-                made = (
-                    rotate(x * factor, rotary, start)
-                    if dim == width
-                    else torch.cat(
-                        (
-                            rotate(x[..., :dim] * factor, Rotary(style=style, base=base), start),
-                            x[..., dim:] * factor,
-                        ),
-                        -1,
-                    )
-                )
-                if gap_of(made, used) <= max(tolerance, 1e-8):
+                if relative_gap(rotate(x * factor, rotary, start), used) <= max(tolerance, 1e-8):
                     return order, rotary, start, factor
     return None
 
 
 def _widths(x: Tensor, used: Tensor, width: int) -> list[int]:
     """How many channels may be rotated."""
-    same = [c for c in range(width) if gap_of(used[..., c], x[..., c]) <= 1e-9]
+    same = [c for c in range(width) if relative_gap(used[..., c], x[..., c]) <= 1e-9]
     first = min(same) if same and same == list(range(min(same), width)) else width
     return [first] if first % 2 == 0 and first else []
 
@@ -247,14 +229,8 @@ def _angles(
     steps = (turn[1:] / turn[:-1]).angle()  # the same from each position to the next
     half = steps.shape[1]
     step = steps[0]
-    if (
-        float(
-            (torch.polar(torch.ones_like(steps), steps) - torch.polar(torch.ones_like(step), step))
-            .abs()
-            .max()
-        )
-        > 1e-6
-    ):
+    turns = torch.polar(torch.ones_like(steps), steps)
+    if float((turns - turns[0]).abs().max()) > 1e-6:
         return None
     if abs(float(step[0])) < 1e-9:
         return None
@@ -328,7 +304,7 @@ def with_zeros(scores: Scores | None, weights: Tensor) -> Scores | None:
 def is_softmax_of(scores: Tensor, weights: Tensor) -> bool:
     """Whether weights are a softmax of scores over the keys that have any."""
     made = scores.masked_fill(weights == 0, -math.inf).softmax(-1)
-    return gap_of(made, weights) < 1e-8
+    return relative_gap(made, weights) < 1e-8
 
 
 def scales_of(numbers: list[float]) -> list[float]:

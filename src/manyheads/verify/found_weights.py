@@ -79,7 +79,7 @@ def _add_role(
     origin = _origin_of(parts.parameters, role, rows)
     if role == "o":
         values = parts.origins.get("w_v")
-        rows, origin = _output_rows(parts.parameters, values, reading, origin)
+        rows, origin = _output_rows(parts.parameters, values, reading, rows, origin)
     factor = 1.0 if origin is None else origin.factor
     parts.factors[role] = rows.factor * factor
     parts.fields[weight] = rows.weight
@@ -100,15 +100,17 @@ def _origin_of(parameters: Parameters, role: str, rows: Rows) -> Origin | None:
 
 
 def _output_rows(
-    parameters: Parameters, values: Origin | None, reading: Reading, origin: Origin | None
+    parameters: Parameters,
+    values: Origin | None,
+    reading: Reading,
+    rows: Rows,
+    origin: Origin | None,
 ) -> tuple[Rows, Origin | None]:
     """The output weights with heads joined in the order of the values' channels.
 
     Another order is attention for permuted weights, but also what people get by mistake. So the
     usual order is taken, and the comparison of outputs shows the other.
     """
-    rows = reading.o
-    assert rows is not None
     if origin is None:
         natural = reading.natural_o
         found = None if natural is None else _origin_of(parameters, "o", natural)
@@ -117,11 +119,10 @@ def _output_rows(
         return rows, origin
     order = _ranks(origin.entries[..., 0])
     usual = torch.arange(order.numel())
-    heads_of_values = None if values is None else values.entries[:, 0].flatten()
-    if heads_of_values is not None and heads_of_values.numel() == order.numel():
-        usual = _ranks(values.entries[:, 0]) if values is not None else usual
-        if len(values.names if values is not None else ()) > 1:
+    if values is not None and values.entries[:, 0].numel() == order.numel():
+        if len(values.names) > 1:
             return rows, origin
+        usual = _ranks(values.entries[:, 0])
     if torch.equal(order, usual):
         return rows, origin
     place = order.argsort()[usual]  # which joined channel has the usual place

@@ -21,7 +21,6 @@ from manyheads.verify.infer_build import (
     with_weight_arguments,
 )
 from manyheads.verify.infer_call import (
-    REPLACES,
     call_words,
     find_causal_argument,
     find_corner,
@@ -142,12 +141,12 @@ def _chosen_form(
     """The first manner of calling under which all is understood, else the first that runs."""
     widths = tuple(widths_of(made))
     arguments = arguments_of(made)
-    wide = replace(subject, extras=replace(subject.extras, widths=widths))
+    wide = subject.with_extras(widths=widths)
     first: tuple[Understanding, Form, Callee] | None = None
     for form in itertools.islice(find_forms(made, wide), _MOST_FORMS):
         formed = _with_form(subject, form)
         if any(a.role == "window" and a.name in form.filled for a in arguments):
-            formed = replace(formed, extras=replace(formed.extras, asked_window=WINDOW))
+            formed = formed.with_extras(asked_window=WINDOW)
         callee = _callee(form.made, formed)
         known = understand(callee, formed, form.made, knows_heads=knows_heads)
         if first is None:
@@ -172,7 +171,7 @@ def _with_form(subject: Subject, form: Form) -> Subject:
     if form.kdim is not None and subject.spec.kdim is None:
         subject = subject.with_spec(kdim=form.kdim)
     if form.is_square:
-        subject = replace(subject, extras=replace(subject.extras, is_square=True))
+        subject = subject.with_extras(is_square=True)
     return subject.with_call(
         form=form.form, layout=subject.call.layout or form.layout, extra=form.extra
     )
@@ -240,16 +239,15 @@ def _with_masks(
     if subject.call.masks is not None:
         return subject
     callee.subject = subject
-    masks, notes, kind = infer_masks(callee, subject, located, arguments)
-    if kind is not None:
-        subject = replace(subject, extras=replace(subject.extras, mask_dtype=kind))
-    callee.subject = subject
-    for says in [n for n in notes if n.startswith(REPLACES)]:
+    masks = infer_masks(callee, subject, located, arguments)
+    if masks.dtype is not None:
+        subject = subject.with_extras(mask_dtype=masks.dtype)
+    if masks.replacing:
         subject = subject.with_spec(mask_replaces_causal=True)
-        inferred["spec.mask_replaces_causal"] = says.removeprefix(REPLACES).strip()
-    for says in [n for n in notes if not n.startswith(REPLACES)]:
+        inferred["spec.mask_replaces_causal"] = ", ".join(masks.replacing)
+    for says in masks.notes:
         add_note(inferred, None, says)
-    return subject.with_call(masks=(*masks, *find_documents(callee, arguments)))
+    return subject.with_call(masks=(*masks.specs, *find_documents(callee, arguments)))
 
 
 def _with_dropout(made: Target, subject: Subject, inferred: dict[str, Any]) -> Subject:

@@ -12,7 +12,8 @@ from manyheads.attention.problem import GivenMask, Problem
 from manyheads.core.errors import ManyHeadsError
 from manyheads.faults.catalogue import Variant
 from manyheads.verify.calling import Callee, Outcome
-from manyheads.verify.context import RIGHT, relative_gap
+from manyheads.verify.context import RIGHT
+from manyheads.verify.gaps import relative_gap
 from manyheads.verify.infer_form import free_sizes
 from manyheads.verify.infer_trial import Argument
 from manyheads.verify.parameters import Located
@@ -111,7 +112,19 @@ _PADDING = ("pad", "key", "context", "memory", "valid", "input_mask", "len")
 _SAME = 2e-5
 """Largest relative difference from the formula of a mask that is read right, in float32 too."""
 
-Masks = tuple[tuple[MaskSpec, ...], list[str], torch.dtype | None]
+
+@dataclass(kw_only=True)
+class Masks:
+    """The masks that a call takes."""
+
+    specs: list[MaskSpec] = field(default_factory=list)
+    """Those that can be checked."""
+    notes: list[str] = field(default_factory=list)
+    """What is to be said of the others."""
+    replacing: list[str] = field(default_factory=list)
+    """Names of those that take the place of causality."""
+    dtype: torch.dtype | None = None
+    """The type in which masks are to be given, where it is another than that of the input."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,36 +149,30 @@ def infer_masks(
         subject: as far as it is known.
         located: the weights where a reading reproduces the subject's numbers, else None.
         arguments: of the call.
-
-    Returns:
-        the mask arguments that can be checked, what is to be said of the others, and the type in
-        which masks are to be given, where it is another than that of the input.
     """
-    found: list[MaskSpec] = []
-    notes: list[str] = []
-    kind: torch.dtype | None = None
+    found = Masks()
     for argument in arguments:
         if argument.role != "mask":
             continue
         is_for_others = any(word in argument.name.lower() for word in _OTHERS)
         if is_for_others and subject.call.form in ("self", "cache", "static_cache"):
             continue
-        if located is not None and (single := _in_float32(callee, subject, located, argument.name)):
-            kind = torch.float32
-            found.append(single)
-            continue
-        special = None if located is None else _special(callee, subject, located, argument.name)
-        chosen = None if special is not None else _one(callee, subject, located, argument.name)
-        if special is not None and special.startswith(REPLACES):
-            name, axes, convention = special.removeprefix(REPLACES).split("|")
-            found.append(MaskSpec(arg=name, axes=axes, convention=convention))
-            notes.append(f"{REPLACES} {name}")
+        single = None if located is None else _in_float32(callee, subject, located, argument.name)
+        special = None
+        if located is not None and single is None:
+            special = _special(callee, subject, located, argument.name)
+        if single is not None:
+            found.dtype = torch.float32
+            found.specs.append(single)
+        elif isinstance(special, MaskSpec):
+            found.specs.append(special)
+            found.replacing.append(special.arg)
         elif special is not None:
-            notes.append(special)
-        elif chosen is not None:
-            found.append(chosen)
+            found.notes.append(special)
+        elif (chosen := _one(callee, subject, located, argument.name)) is not None:
+            found.specs.append(chosen)
     callee.subject = subject
-    return tuple(found), notes, kind
+    return found
 
 
 def find_documents(callee: Callee, arguments: list[Argument]) -> tuple[MaskSpec, ...]:
@@ -212,19 +219,17 @@ def _in_float32(callee: Callee, subject: Subject, located: Located, name: str) -
         spec = MaskSpec(arg=name, axes=axes, convention=convention)
         if convention != "additive" or _parity(callee, subject, located, spec) is not None:
             continue
-        single = replace(subject, extras=replace(subject.extras, mask_dtype=torch.float32))
+        single = subject.with_extras(mask_dtype=torch.float32)
         gap = _parity(callee, single, located, spec)
         if gap is not None and gap <= 1e-5:
             return spec
     return None
 
 
-REPLACES = "replaces causality:"
-"""Begin of the note on a mask that takes the place of causality."""
-
-
-def _special(callee: Callee, subject: Subject, located: Located, name: str) -> str | None:
-    """What a mask does that is legal and yet not in the formula; None where it does not."""
+def _special(
+    callee: Callee, subject: Subject, located: Located, name: str
+) -> MaskSpec | str | None:
+    """A mask that takes the place of causality, or a sentence on one that the formula lacks."""
     ways = [
         MaskSpec(arg=name, axes=axes, convention=convention) for axes, convention in _ways(name)
     ]
@@ -235,7 +240,7 @@ def _special(callee: Callee, subject: Subject, located: Located, name: str) -> s
         if subject.spec.causal == "always":
             gap = _parity(callee, subject.with_spec(causal=None, window=None), located, spec)
             if gap is not None and gap <= _SAME:
-                return f"{REPLACES}{name}|{spec.axes}|{spec.convention}"
+                return spec
         if spec.axes == "BS" and subject.call.form == "self":
             gap = _parity(callee, subject, located, spec, only_visible=True)
             if gap is not None and gap <= _SAME:

@@ -240,15 +240,6 @@ def bias_role(name: str) -> str | None:
     return role_of(rest) if rest else "qkv"  # a bias without a name belongs to what is packed
 
 
-def packed_order(path: str) -> str:
-    """The order of blocks that a name such as kqv_proj says; qkv otherwise."""
-    for part in words(path.rpartition(".")[2]):
-        match = re.fullmatch(r"w?([qkv]{3})", part)
-        if match and sorted(match.group(1)) == ["k", "q", "v"]:
-            return match.group(1)
-    return "qkv"
-
-
 def role_of_argument(name: str, is_flag: bool) -> str:
     """What an argument is for: q, k, v, context, mask, cache, start, rotary, ... or other."""
     low = name.lower()

@@ -5,7 +5,6 @@ operation that makes something else out of equal numbers is where the subject de
 """
 
 import itertools
-import linecache
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,14 +29,29 @@ STEPS = (
 
 
 _PRODUCTS = {"bmm", "mm", "baddbmm", "sum", "mv", "dot"}
-_NAMES = {"projected q": "q", "projected k": "k", "projected v": "v", "rotated": "q"}
-_NAMES |= {"products": "scores", "output before its bias": "output", "input": ""}
-_NAMES |= {"q before its bias": "q", "k before its bias": "k", "v before its bias": "v"}
-
-
-_RANKS = {"input": 0, **dict.fromkeys(_NAMES, 1), "products": 2}
-_RANKS |= {"q": 1, "k": 1, "v": 1, "scores": 3, "masked_scores": 4, "attn_weights": 5}
-_RANKS |= {"head_outputs": 6, "concat": 7, "output before its bias": 8, "output": 9, "input": 0}
+_NAMES = {
+    "input": "",
+    **{f"projected {name}": name for name in "qkv"},
+    **{f"{name} before its bias": name for name in "qkv"},
+    "rotated": "q",
+    "products": "scores",
+    "output before its bias": "output",
+}
+"""The step to which further quantities belong."""
+_RANKS = {
+    "input": 0,
+    **{name: 1 for name, step in _NAMES.items() if step in ("q", "k", "v")},
+    **dict.fromkeys("qkv", 1),
+    "products": 2,
+    "scores": 3,
+    "masked_scores": 4,
+    "attn_weights": 5,
+    "head_outputs": 6,
+    "concat": 7,
+    "output before its bias": 8,
+    "output": 9,
+}
+"""How far along the formula a quantity is."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,11 +122,10 @@ def _joins(fine: tuple[int, ...], coarse: tuple[int, ...]) -> bool:
     return i == len(fine)
 
 
-def _relation(x: Tensor, wanted: _Wanted, tolerance: float) -> str | None:
+def _relation(x: Tensor, ordered: Tensor, wanted: _Wanted, tolerance: float) -> str | None:
     """Whether a tensor is "equal" or an "arrangement"; None if it holds other numbers."""
     if x.numel() != wanted.value.numel():
         return None
-    ordered = _ordered(x)
     size = float(wanted.sorted.abs().clamp(max=1e8).max()) or 1.0
     gap = (ordered.clamp(-1e8, 1e8) - wanted.sorted.clamp(-1e8, 1e8)).abs().max()
     if float(gap) > tolerance * size:
@@ -141,11 +154,12 @@ class Locator:
     def __init__(
         self, structure: Structure, problem: Problem, output: Tensor, tolerance: float
     ) -> None:
-        self.structure, self.problem, self.output = structure, problem, output
+        self.structure, self.output = structure, output
+        self.events = structure.events
         self.tolerance = max(tolerance, 1e-9)
         stages = Stages()
         with torch.no_grad():
-            self.answer = stages.run(problem).output
+            stages.run(problem)
         every = [(n, x) for n, parts in stages.kept.items() for x in parts]
         every += [(n, x) for n, whole in every for x in _pieces(whole, problem)]
         self.wanted = [_Wanted(n, x) for n, x in every]
@@ -158,16 +172,11 @@ class Locator:
         self._label()
         self._link()
         found = self._departing()
-        return Located(
-            steps=tuple(self._steps(found)),
-            where=None if found is None else self._where(found),
-            entry={} if found is None else self._entry(found),
-        )
-
-    @property
-    def events(self) -> list[Event]:
-        """The operations."""
-        return list(self.structure.events)
+        if found is None:
+            return Located(steps=tuple(self._steps(None)), where=None)
+        where = self._where(found)
+        entry = self._entry(found, where.step)
+        return Located(steps=tuple(self._steps(where)), where=where, entry=entry)
 
     def _label(self) -> None:
         """Which quantities each result holds."""
@@ -177,9 +186,12 @@ class Locator:
                 if not value.is_floating_point() or value.numel() < 2:
                     continue
                 x = value.double()
+                ordered = _ordered(x)
                 for wanted in self.wanted:
-                    relation = _relation(x, wanted, self.tolerance)
-                    if relation is not None and found.get(wanted.name) != "equal":
+                    if found.get(wanted.name) == "equal":
+                        continue
+                    relation = _relation(x, ordered, wanted, self.tolerance)
+                    if relation is not None:
                         found[wanted.name] = relation
             if found:
                 self.labels[event.number] = found
@@ -271,30 +283,22 @@ class Locator:
         later = [n for n, parents in self.parents.items() if number in parents and n in bad]
         return not later and number != self._end()
 
-    def _steps(self, departing: Event | None) -> Iterator[Step]:
-        """The table of steps."""
+    def _steps(self, where: Where | None) -> Iterator[Step]:
+        """The table of steps; the one that was located departs, even if it was right before."""
         names = {w.name for w in self.wanted}
-        reached = False
         for step in STEPS:
             if step not in names:
                 continue
-            equal = [e for e in self.events if self.labels.get(e.number, {}).get(step) == "equal"]
-            if equal:
-                line = equal[0].line
-                yield Step(step=step, status="equal", line=line.number if line else None, gap=0.0)
+            if where is not None and where.step == step:
+                yield Step(step=step, status="departs", relation=where.relation, line=where.line)
                 continue
-            if departing is not None and not reached and self._step_of(departing) == step:
-                reached = True
-                where = self._where(departing)
-                yield Step(
-                    step=step,
-                    status="departs",
-                    relation=where.relation,
-                    line=where.line,
-                    gap=None,
-                )
-                continue
-            yield Step(step=step, status="not seen", line=None, gap=None)
+            equal = (e for e in self.events if self.labels.get(e.number, {}).get(step) == "equal")
+            first = next(equal, None)
+            if first is None:
+                yield Step(step=step, status="not seen")
+            else:
+                line = first.line.number if first.line else None
+                yield Step(step=step, status="equal", line=line, gap=0.0)
 
     def _step_of(self, event: Event) -> str:
         """The step that an operation should have made."""
@@ -331,22 +335,12 @@ class Locator:
         return next((s for s in STEPS if s in names and s not in equal), "output")
 
     def _where(self, event: Event) -> Where:
-        line = self._line(event)
         step = self._step_of(event)
         relation, factor = self._how(event, step)
-        code = linecache.getline(line.file, line.number).strip() if line else ""
-        return Where(
-            step=step,
-            relation=relation,
-            factor=factor,
-            file=line.file if line else None,
-            line=line.number if line else None,
-            code=code,
-        )
+        return Where.at(step, relation, self._line(event, step), factor)
 
-    def _line(self, event: Event) -> Line | None:
+    def _line(self, event: Event, step: str) -> Line | None:
         """The line to show: where a mask or index was made, if that is another than its use."""
-        step = self._step_of(event)
         if step == "scores" and self._lacks_scale(event):
             return self._made_products(event).line
         if step == "masked_scores" and self._hides_others(event):
@@ -421,9 +415,8 @@ class Locator:
             elif _joins(tuple(view.shape), shape):
                 yield x.flatten(), view.flatten()
 
-    def _entry(self, event: Event) -> dict[str, Any]:
+    def _entry(self, event: Event, step: str) -> dict[str, Any]:
         """One entry that differs."""
-        step = self._step_of(event)
         if step == "scores" and self._lacks_scale(event):
             event = self._made_products(event)
         x = self._value(event)

@@ -13,20 +13,21 @@ import torch
 from torch import Tensor
 
 from manyheads.attention.problem import RowNorm
+from manyheads.verify.assembly import Core, NotSeenError
 from manyheads.verify.fitting import (
     Rows,
     Scores,
     explained,
     fitted_norm,
     fitted_scores,
-    gap_of,
     is_softmax_of,
     is_unit,
     scales_of,
     solved,
     with_zeros,
 )
-from manyheads.verify.structure import Core, NotSeenError, Structure
+from manyheads.verify.gaps import relative_gap
+from manyheads.verify.structure import Structure
 from manyheads.verify.tags import NONE, product_of
 from manyheads.verify.watch import Event, Line, storage_of
 
@@ -127,14 +128,7 @@ class Reader:
         try:
             core = self.structure.core()
         except NotSeenError as error:
-            found.departures.append(
-                Departure(
-                    step=error.step or "scores",
-                    says=str(error),
-                    line=error.line,
-                    is_foreign=not error.step,
-                )
-            )
+            self._depart(error.step or "scores", str(error), error.line, is_foreign=not error.step)
             self._in_natural_order()
             found.scores = self._at_softmax()
             return found
@@ -165,23 +159,19 @@ class Reader:
 
     def _input_norm(self, core: Core) -> None:
         """A norm of the input before everything, if rows of values are linear in that only."""
-        x = self.inputs[core.sources[0]] if core.sources[0] != NONE else None
-        if not self._has_norm(core.score_event):
+        source = core.sources[0]
+        if source == NONE or not self._has_norm(core.score_event):
             return
-        if x is None or self._linear(x, core.v if core.sources[2] == core.sources[0] else core.q):
+        x = self.inputs[source]
+        judged = core.v if core.sources[2] == source else core.q
+        if self._linear(x, judged):
             return
         for event in self.structure.events[: core.score_event]:
-            if event.op not in _NORM_ENDS:
-                continue
-            rows = self._as_rows(event, 0, x.shape[-1])
+            rows = self._as_rows(event, 0, x.shape[-1]) if event.op in _NORM_ENDS else None
             norm = None if rows is None else fitted_norm(x, rows, "input", self.tolerance)
-            if norm is not None:
+            if norm is not None and self._linear(norm.of(x), judged):
                 self.reading.input_norm = norm
-                if self._linear(
-                    norm.of(x), core.v if core.sources[2] == core.sources[0] else core.q
-                ):
-                    return
-                self.reading.input_norm = None
+                return
 
     def _has_norm(self, before: int) -> bool:
         """Whether some operation on data can be part of a norm."""
@@ -200,14 +190,11 @@ class Reader:
 
     def _as_rows(self, event: Event, which: int, width: int) -> Tensor | None:
         """One result of an operation as (B, T, width), by the tags of its numbers."""
-        snapshot = self.structure.snapshots.get((event.number, which))
-        if snapshot is None:
+        source = self._source_of(event, which)
+        if not 0 <= source < len(self.inputs):
             return None
-        src, pos = snapshot
-        first = int(src.flatten()[0]) if src.numel() else NONE
-        if first not in (0, 1, 2) or first >= len(self.inputs) or bool((src != first).any()):
-            return None
-        batch, length = self.inputs[first].shape[0], self.inputs[first].shape[-2]
+        pos = self.structure.snapshots[event.number, which][1]
+        batch, length = self.inputs[source].shape[0], self.inputs[source].shape[-2]
         if pos.numel() != batch * length * width:
             return None
         order = pos.flatten().argsort(stable=True)
@@ -223,10 +210,10 @@ class Reader:
         if self.form == "heads":
             return self._identity(name, used, base)
         if base is None:
-            self._depart(name, f"{name} is made of several inputs", None, is_foreign=True)
+            self._depart(name, f"{name} is made of several inputs", is_foreign=True)
             return None
         if not torch.isfinite(used).all():
-            self._depart(name, f"rows of {name} are missing", None, is_foreign=False)
+            self._depart(name, f"rows of {name} are missing")
             return self._natural(name)
         batch, heads, length, width = used.shape
         flat = base.flatten(0, 1)
@@ -247,7 +234,7 @@ class Reader:
                 bias=whole[1].unflatten(0, (heads, width)),
                 order=torch.arange(heads),
             )
-        self._depart(name, f"{name} is no linear function of its input", None, is_foreign=True)
+        self._depart(name, f"{name} is no linear function of its input", is_foreign=True)
         return None
 
     def _candidates(
@@ -277,12 +264,10 @@ class Reader:
 
     def _source_of(self, event: Event, which: int) -> int:
         snapshot = self.structure.snapshots.get((event.number, which))
-        if snapshot is None:
+        if snapshot is None or not snapshot[0].numel():
             return NONE
-        src = snapshot[0]
-        if not src.numel():
-            return NONE
-        return int(src.flatten()[0]) if bool((src == src.flatten()[0]).all()) else NONE
+        first = snapshot[0].flatten()[0]
+        return int(first) if bool((snapshot[0] == first).all()) else NONE
 
     def _identity(self, name: str, used: Tensor, base: Tensor | None) -> Rows | None:
         """In the form of heads the inputs are the heads."""
@@ -290,7 +275,7 @@ class Reader:
             return None
         made = explained(base, used, self.tolerance, iter(()))
         if made is None:
-            self._depart(name, f"{name} is not what was handed over", None, is_foreign=False)
+            self._depart(name, f"{name} is not what was handed over")
             return None
         eye = torch.eye(used.shape[-1], dtype=torch.float64).expand(used.shape[1], -1, -1)
         return replace(made, weight=eye, bias=torch.zeros(used.shape[1], used.shape[-1]).double())
@@ -379,10 +364,17 @@ class Reader:
                 return x.double()
         return torch.zeros(width, dtype=torch.float64)
 
-    def _depart(self, step: str, says: str, where: object, is_foreign: bool) -> None:
-        line = where if isinstance(where, Line) else None
+    def _depart(
+        self,
+        step: str,
+        says: str,
+        line: Line | None = None,
+        *,
+        is_foreign: bool = False,
+        is_mistake: bool = False,
+    ) -> None:
         self.reading.departures.append(
-            Departure(step=step, says=says, line=line, is_foreign=is_foreign)
+            Departure(step=step, says=says, line=line, is_foreign=is_foreign, is_mistake=is_mistake)
         )
 
     def _scores(self, core: Core) -> Scores | None:
@@ -393,13 +385,9 @@ class Reader:
             wrong = self._wrong_cap(raw, core.weights)
             if wrong is not None:
                 line = next((e.line for e in self.structure.events if e.op == "tanh"), None)
-                self.reading.departures.append(
-                    Departure(step="scores", says=wrong, line=line, is_mistake=True)
-                )
+                self._depart("scores", wrong, line, is_mistake=True)
                 return None
-            self._depart(
-                "attn_weights", "the weights are no softmax of the products", None, is_foreign=False
-            )
+            self._depart("attn_weights", "the weights are no softmax of the products")
             return with_zeros(self._at_softmax(), core.weights)
         return found
 
@@ -447,7 +435,10 @@ class Reader:
             self.reading.has_out = False
             return
         joined = messages.transpose(1, 2).flatten(2)  # (B, T, H*v)
-        if self.output.shape == joined.shape and gap_of(self.output, joined) <= self.tolerance:
+        if (
+            self.output.shape == joined.shape
+            and relative_gap(self.output, joined) <= self.tolerance
+        ):
             self.reading.has_out = False
             return
         if self.output.shape[:2] != joined.shape[:2]:
@@ -455,12 +446,7 @@ class Reader:
         self._out_factor()
         found = solved(joined.flatten(0, 1), self.output.flatten(0, 1), self.tolerance)
         if found is None:
-            self._depart(
-                "output",
-                "the output is no linear function of the joined heads",
-                None,
-                is_foreign=False,
-            )
+            self._depart("output", "the output is no linear function of the joined heads")
             self.reading.o = self.reading.natural_o
             return
         heads, width = messages.shape[1], messages.shape[3]

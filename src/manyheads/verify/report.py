@@ -3,10 +3,10 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from manyheads.verify.findings import CheckResult, Finding, Result, Step, Where
+from manyheads.verify.findings import Finding, Result
 from manyheads.verify.place import given_path
 from manyheads.verify.report_html import html_from_report
 from manyheads.verify.report_text import text_from_report
@@ -85,24 +85,3 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a report holds
         return value
     as_list = getattr(value, "tolist", None)
     return plain(as_list()) if callable(as_list) else str(value)
-
-
-def report_from_dict(value: Mapping[str, Any]) -> VerifyReport:
-    """A report from the result of `VerifyReport.to_dict`.
-
-    Raises:
-        KeyError: a field is missing.
-        TypeError: a finding or check has other fields.
-    """
-    names = (field.name for field in fields(VerifyReport) if field.name != "folder")
-    given = {name: value[name] for name in names}
-    given["findings"] = tuple(_finding_from_dict(finding) for finding in given["findings"])
-    given["steps"] = tuple(Step(**step) for step in given["steps"])
-    given["limits"] = tuple(given["limits"])
-    given["checks"] = tuple(CheckResult(**check) for check in given["checks"])
-    return VerifyReport(**given)
-
-
-def _finding_from_dict(value: Mapping[str, Any]) -> Finding:
-    where = value.get("where")
-    return Finding(**{**value, "where": None if where is None else Where(**where)})

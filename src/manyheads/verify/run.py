@@ -224,10 +224,10 @@ def _judge_inner_precision(ctx: Context) -> None:
         ctx.tolerance = max(ctx.tolerance, declared)
         return
     seen = ctx.known.seen
-    if ctx.tolerance > 1e-9 or seen is None or not is_single(seen.watched.events):
+    if ctx.tolerance > 1e-9 or seen is None or not is_single(seen.structure.events):
         return
     ctx.tolerance = 3e-5
-    line = next((e.line for e in seen.watched.events if is_single([e])), None)
+    line = next((e.line for e in seen.structure.events if is_single([e])), None)
     where = f", line {line.number}" if line is not None else ""
     ctx.limits.append(f"A step inside works in float32, though the input is float64{where}.")
 

@@ -1,21 +1,12 @@
 """Completes a declaration from the scores that were read: order, window, soft cap, sink, bias."""
 
-from dataclasses import replace
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from manyheads.attention.positions import published_slopes
 from manyheads.verify.fitting import Scores
 from manyheads.verify.reading import Departure
-from manyheads.verify.subject import Subject
 from manyheads.verify.understanding import Understanding
-
-
-def with_extras(subject: Subject, **changes: Any) -> Subject:  # noqa: ANN401 - any field of Extras
-    """A subject with other extras."""
-    return replace(subject, extras=replace(subject.extras, **changes))
 
 
 def complete_order(found: Understanding, scores: Scores) -> None:
@@ -55,7 +46,7 @@ def _complete_window(found: Understanding, allowed: Tensor) -> bool:
         return False
     found.subject = found.subject.with_spec(causal="always" if is_causal else None, window=window)
     if not is_causal:
-        found.subject = with_extras(found.subject, ahead=ahead)
+        found.subject = found.subject.with_extras(ahead=ahead)
     words = ["always causal"] if is_causal else []
     if window is not None:
         side = "" if is_causal else f", and {ahead} later ones"
@@ -91,10 +82,10 @@ def _depart_from_order(found: Understanding, allowed: Tensor) -> None:
 def complete_extras(found: Understanding, scores: Scores) -> None:
     """Soft cap, sink and bias."""
     if scores.softcap is not None and found.subject.spec.softcap is None:
-        found.subject = with_extras(found.subject, softcap=scores.softcap)
+        found.subject = found.subject.with_extras(softcap=scores.softcap)
         found.words["spec.softcap"] = scores.softcap
     if scores.sinks is not None:
-        found.subject = with_extras(found.subject, sinks=scores.sinks)
+        found.subject = found.subject.with_extras(sinks=scores.sinks)
         is_zero = float(scores.sinks.abs().max()) < 1e-9
         found.words["spec.sinks"] = (
             "one is added to the denominator of the softmax"
@@ -136,7 +127,7 @@ def _bias(found: Understanding, bias: Tensor) -> None:
     if spec.scale is None and abs((found.scale or 0.0) - 1.0) < 1e-6:
         found.subject = found.subject.with_spec(scale=1.0)
         found.words["spec.scale"] = "1, as usual beside a table of biases (T5)"
-    found.subject = with_extras(found.subject, bias=bias)
+    found.subject = found.subject.with_extras(bias=bias)
     found.words["spec.bias"] = "a table by position is added to the scores"
 
 

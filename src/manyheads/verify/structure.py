@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from manyheads.verify.assembly import Assembly, Found, Scores
-from manyheads.verify.assembly import Core as Core
-from manyheads.verify.assembly import NotSeenError as NotSeenError
+from manyheads.verify.assembly import Assembly, Core, NotSeenError, Products, ScoreProduct
 from manyheads.verify.tags import MIXED, NONE, Product, Tags, of_rows, product_of, varies
 from manyheads.verify.watch import Event, storage_of, tensors_in
 
@@ -23,7 +21,7 @@ RAW, MESSAGE = 100, 200
 
 
 @dataclass(kw_only=True, eq=False)
-class Structure(Found):
+class Structure(Products):
     """What one pass over the operations found."""
 
     events: Sequence[Event]
@@ -143,7 +141,7 @@ class Structure(Found):
         self.pos.put(out, product.shaped(rows[:, :, None].expand(shape)))
         self.key.put(out, product.shaped(columns[:, None, :].expand(shape)))
         self.pair.put(out, product.shaped(number.expand(shape)))
-        self.scores.append(Scores(product=product, first_pair=self.pairs))
+        self.scores.append(ScoreProduct(product=product, first_pair=self.pairs))
         self.pairs += pairs
 
     def _mixed(self, product: Product, is_left: bool) -> None:
@@ -201,7 +199,7 @@ class Structure(Found):
         owner = of_rows(given.q_pos)[..., None]
         column = of_rows(given.k_pos)[..., None, :].expand(shape)
         product = _fused_product(event, given)
-        self.scores.append(Scores(product=product, first_pair=self.pairs))
+        self.scores.append(ScoreProduct(product=product, first_pair=self.pairs))
         self.pairs += pairs
         flat = [x.flatten(0, 1) for x in (owner.expand(shape), column, pair, weights)]
         self.parts.append(("weights", flat[0], flat[1], flat[2], flat[3]))

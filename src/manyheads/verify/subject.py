@@ -306,6 +306,10 @@ class Subject:
         """The same subject with some of its spec filled in."""
         return replace(self, spec=replace(self.spec, **changes))
 
+    def with_extras(self, **changes: Any) -> "Subject":  # noqa: ANN401 - any field of Extras
+        """The same subject with more that was seen at work."""
+        return replace(self, extras=replace(self.extras, **changes))
+
     def with_call(self, **changes: Any) -> "Subject":  # noqa: ANN401 - any field of CallSpec
         """The same subject with some of its call filled in."""
         return replace(self, call=replace(self.call, **changes))

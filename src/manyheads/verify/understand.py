@@ -1,7 +1,7 @@
 """Watches a subject at work and completes its declaration: weights, sizes, order, positions."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import torch
@@ -15,11 +15,11 @@ from manyheads.verify.found_weights import found_weights
 from manyheads.verify.parameters import all_tensors
 from manyheads.verify.problems import ProblemMaker
 from manyheads.verify.reading import EXACT, SINGLE, Departure, Reader, Reading
-from manyheads.verify.score_settings import complete_extras, complete_order, with_extras
+from manyheads.verify.score_settings import complete_extras, complete_order
 from manyheads.verify.structure import Structure
 from manyheads.verify.subject import ParamSpec, Subject
 from manyheads.verify.understanding import Seen, Understanding
-from manyheads.verify.watch import Event, Line, storage_of, watch
+from manyheads.verify.watch import Event, storage_of, watch
 
 
 def own_files(made: object) -> list[str]:
@@ -57,7 +57,7 @@ def see(callee: Callee, problem: Problem, **extra: object) -> Seen:
         positions.append(where.expand(x.shape))
     structure.begin(inputs, positions)
     structure.run()
-    return Seen(problem=problem, outcome=outcome, watched=watched, structure=structure)
+    return Seen(problem=problem, outcome=outcome, structure=structure)
 
 
 def understand(
@@ -82,7 +82,7 @@ def understand(
     found.departures = list(reading.departures)
     _note_unseen(found, seen)
     if seen.problem.x_q.shape[-2] == seen.problem.x_k.shape[-2]:
-        found.subject = with_extras(found.subject, is_square=True)
+        found.subject = found.subject.with_extras(is_square=True)
     _complete(found, callee)
     if found.subject.extras.bias is not None:
         _widen_bias(found, callee)
@@ -109,14 +109,14 @@ def _widen_bias(found: Understanding, callee: Callee) -> None:
     width = found.subject.spec.width
     for length in (_WIDE_BIAS, 13):
         batch = max(4, math.ceil((width + 6) / length))
-        plain = replace(found.subject, extras=replace(found.subject.extras, bias=None))
+        plain = found.subject.with_extras(bias=None)
         maker = ProblemMaker(plain, None)
         seen = see(callee, maker.plain(batch, length, length, seed=301))
         if seen.outcome.output is None:
             continue
         scores = _read(seen, plain)[0].scores
         if scores is not None and scores.bias is not None:
-            found.subject = with_extras(found.subject, bias=scores.bias)
+            found.subject = found.subject.with_extras(bias=scores.bias)
             return
 
 
@@ -164,13 +164,13 @@ def _read(seen: Seen, subject: Subject) -> tuple[Reading, float]:
         return reader.read()
 
     exact = read(EXACT)
-    if not exact.departures or not is_single(seen.watched.events):
+    if not exact.departures or not is_single(seen.structure.events):
         return exact, EXACT
     single = read(SINGLE)
     return (single, SINGLE) if len(single.departures) < len(exact.departures) else (exact, EXACT)
 
 
-def is_single(events: list[Event]) -> bool:
+def is_single(events: Iterable[Event]) -> bool:
     """Whether a step works in float32 or less."""
     kinds = {x.dtype for event in events for x in event.values if x.is_floating_point()}
     return bool(kinds & {torch.float32, torch.float16, torch.bfloat16})
@@ -184,8 +184,7 @@ def _complete(found: Understanding, callee: Callee) -> None:
     if reading.core is not None:
         heads = reading.core.q.shape[1]
         if not found.is_declared:
-            spec = replace(spec, num_heads=heads)
-            found.subject = replace(found.subject, spec=spec)
+            found.subject = found.subject.with_spec(num_heads=heads)
         elif heads != spec.num_heads:
             found.departures.append(
                 Departure(
@@ -254,7 +253,7 @@ def _norms(found: Understanding, reading: Reading) -> None:
             norms[name] = rows.norm
     if not norms:
         return
-    found.subject = with_extras(found.subject, norms=norms)
+    found.subject = found.subject.with_extras(norms=norms)
     names = {"input": "input", "q": "queries", "k": "keys"}
     found.words["spec.norms"] = "; ".join(f"{names[n]}: {_norm_words(x)}" for n, x in norms.items())
 
@@ -306,15 +305,6 @@ def _judge_factors(found: Understanding, factors: Mapping[str, float]) -> None:
             found.departures.append(Departure(step=step, says=says.capitalize(), line=None))
 
 
-def line_text(line: Line | None) -> str:
-    """The code of a line; empty where the file cannot be read."""
-    if line is None:
-        return ""
-    import linecache
-
-    return linecache.getline(line.file, line.number).strip()
-
-
 _FOREIGN = {
     "tanh": "tanh",
     "sigmoid": "a sigmoid",
@@ -352,7 +342,7 @@ def foreign_operations(known: Understanding) -> list[str]:
     if extras.norms:
         understood |= {n for n, words in _FOREIGN.items() if "norm" in words}
     found = []
-    for event in known.seen.watched.events:
+    for event in known.seen.structure.events:
         words = _FOREIGN.get(event.op.rstrip("_"))
         is_data = any(storage_of(x) in known.seen.structure.data for x in event.out)
         if words is None or not is_data or event.op in understood:

@@ -8,7 +8,6 @@ from manyheads.verify.calling import Outcome
 from manyheads.verify.reading import EXACT, Departure, Reading
 from manyheads.verify.structure import Structure
 from manyheads.verify.subject import Subject
-from manyheads.verify.watch import Watched
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -19,8 +18,6 @@ class Seen:
     """What was put to it."""
     outcome: Outcome
     """What it gave."""
-    watched: Watched
-    """What it did."""
     structure: Structure
     """The operations, with the tags of their numbers."""
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from manyheads.attention.problem import Problem, allowed_by_order
-from manyheads.verify.context import Context, relative_gap
+from manyheads.verify.context import Context
 from manyheads.verify.findings import Finding, Where, found
-from manyheads.verify.understand import line_text
+from manyheads.verify.gaps import relative_gap
 from manyheads.verify.watch import Line
 
 Shown = Mapping[str, object]
@@ -168,7 +168,7 @@ def _permutation(ctx: Context, shown: Shown) -> list[Finding]:
 def _hides_later(ctx: Context) -> Line | None:
     """The line of a softmax that hides all later keys, whatever else the subject does."""
     seen = ctx.known.seen
-    for event in () if seen is None else seen.watched.events:
+    for event in () if seen is None else seen.structure.events:
         if event.op not in ("_softmax", "_safe_softmax") or event.values[0].dim() < 2:
             continue
         weights = event.values[0]
@@ -201,13 +201,7 @@ def check_leak(ctx: Context) -> None:
         f"the softmax hides later keys, and yet input position {s} reaches output position {t}: "
         "another way around the mask leaks later positions"
     )
-    where = Where(
-        step="masked_scores",
-        relation="other",
-        file=line.file,
-        line=line.number,
-        code=line_text(line),
-    )
+    where = Where.at("masked_scores", "other", line)
     evidence: Shown = {"influence": own.int().tolist()}
     ctx.failed(
         "no later input", found(None, "no later input", says, where=where, evidence=evidence)

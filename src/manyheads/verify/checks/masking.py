@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from manyheads.attention.problem import GivenMask, Problem
-from manyheads.verify.context import Context, relative_gap
+from manyheads.verify.context import Context
 from manyheads.verify.findings import found, short
+from manyheads.verify.gaps import relative_gap
 from manyheads.verify.subject import MaskSpec
 
 

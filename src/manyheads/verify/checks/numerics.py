@@ -9,8 +9,9 @@ from torch import Tensor
 from manyheads.attention.problem import Problem
 from manyheads.core.weights import HeadWeights
 from manyheads.verify.calling import Callee, Outcome
-from manyheads.verify.context import RIGHT, Context, changed_inputs, relative_gap
+from manyheads.verify.context import RIGHT, Context, changed_inputs
 from manyheads.verify.findings import found, short
+from manyheads.verify.gaps import relative_gap
 from manyheads.verify.locating import locate_problem
 
 _HALF = (torch.float16, torch.bfloat16)

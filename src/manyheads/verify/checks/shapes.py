@@ -5,8 +5,9 @@ from torch import Tensor
 
 from manyheads.attention.problem import Problem
 from manyheads.verify.calling import Outcome, from_callee, read_answer
-from manyheads.verify.context import Context, relative_gap
+from manyheads.verify.context import Context
 from manyheads.verify.findings import found, short
+from manyheads.verify.gaps import relative_gap
 
 
 def expected_shape(ctx: Context, problem: Problem) -> tuple[int, ...]:

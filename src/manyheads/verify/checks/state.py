@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from manyheads.verify.calling import Callee
-from manyheads.verify.context import Context, relative_gap
+from manyheads.verify.context import Context
 from manyheads.verify.findings import found
+from manyheads.verify.gaps import relative_gap
 
 
 def check_repeatable(ctx: Context) -> None:

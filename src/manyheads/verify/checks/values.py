@@ -9,8 +9,9 @@ from torch import Tensor
 
 from manyheads.attention.problem import Problem
 from manyheads.verify.calling import Outcome
-from manyheads.verify.context import Case, Context, relative_gap
+from manyheads.verify.context import Case, Context
 from manyheads.verify.findings import READING, Finding, Severity, found
+from manyheads.verify.gaps import relative_gap
 
 _OTHER_SIZES, _LONG = "other sizes", "long"
 
