@@ -206,7 +206,7 @@ for kind, fault in planted.items():
     report = reports[kind]
     first = report.findings[0]
     assert report.verdict == "faulty", f"{kind.__name__} is {report.verdict}"
-    assert first.fault in (fault, None), f"{kind.__name__}: {first.fault}, not {fault}"
+    assert first.fault == fault, f"{kind.__name__}: {first.fault}, not {fault}"
     print(f"{kind.__name__}: {first.fault}\n  {first.says}\n  fix: {first.fix}")
 
 # %% [markdown]
@@ -260,7 +260,8 @@ assert reach(MergeByView)[later].any() and reach(TurnedMask)[later].any()
 # ## A fault is a difference from the declaration
 #
 # Another scale can be meant, but people also get it by mistake. So without a declared scale, the
-# verdict is *nonstandard*, and the report names the scale. If another one is declared, it is a fault.
+# verdict is *nonstandard*, and the report names the scale. If another one is declared, that is a
+# fault.
 
 # %%
 torch.manual_seed(0)

@@ -257,6 +257,24 @@ class Grouped(Plain):
         return [q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)]
 
 
+class Stacked(Grouped):
+    """The queries of both heads that share keys stand in one matrix."""
+
+    def project(self, x: Tensor) -> list[Tensor]:
+        q = self.wq(x).unflatten(-1, (2, 2, 3)).permute(0, 2, 3, 1, 4).flatten(2, 3)
+        return [q, *(f(x).unflatten(-1, (2, 3)).transpose(1, 2) for f in (self.wk, self.wv))]
+
+    def join(self, y: Tensor) -> Tensor:
+        return self.wo(y.unflatten(2, (2, -1)).permute(0, 3, 1, 2, 4).flatten(2))
+
+
+class StackedFused(Stacked):
+    """The same with a fused kernel."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.join(nn.functional.scaled_dot_product_attention(*self.project(x)))
+
+
 class ScaledBefore(Plain):
     """The scale is divided between queries and keys."""
 

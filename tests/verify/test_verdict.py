@@ -21,6 +21,7 @@ LEGAL = (
     *(kinds.Rotary, kinds.Neighbours, kinds.PartRotary, kinds.Capped, kinds.Sinks),
     *(kinds.ZeroKey, kinds.Table, kinds.Alibi, kinds.Causal, kinds.Window, kinds.BothSides),
     *(kinds.Packed, kinds.HeadByHead, kinds.HeadMinor, kinds.InOut, kinds.Grouped),
+    *(kinds.Stacked, kinds.StackedFused),
 )
 
 
@@ -91,6 +92,25 @@ def test_tiled_groups_are_nonstandard() -> None:
     report = judged(drawn(Tiled), num_kv_heads=2)
     assert report.verdict == "nonstandard"
     assert report.findings[0].fault == "grouped-order"
+
+
+class Detached(Plain):
+    def prepare(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return q, k.detach()
+
+
+def test_a_bias_that_gets_no_gradient_is_not_said_to_be_unused() -> None:
+    assert [f.fault for f in judged(drawn(Detached)).findings] == ["gradient-cut"]
+
+
+class UnusedBias(Plain):
+    def project(self, x: Tensor) -> list[Tensor]:
+        q, _, v = super().project(x)
+        return [q, (x @ self.wk.weight.mT).unflatten(-1, (H, -1)).transpose(1, 2), v]
+
+
+def test_a_bias_without_effect_is_said_to_be_unused() -> None:
+    assert [f.fault for f in judged(drawn(UnusedBias)).findings] == ["bias-dropped"]
 
 
 class OneAndAHalf(Plain):

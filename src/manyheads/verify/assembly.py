@@ -1,7 +1,6 @@
 """Puts the rows of queries, keys, values and messages into one order of axes by their tags."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -57,8 +56,8 @@ class ScoreProduct:
 
     product: Product
     """The product."""
-    first_pair: int
-    """Number of its first pair of sample and head."""
+    number: Tensor
+    """(N, M, P): number of the pair of sample and head that each score belongs to."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -143,8 +142,7 @@ class Assembly:
             if places[0] is None or places[1] is None:
                 return None
             one, two = of_rows(places[0])[:, :, None], of_rows(places[1])[:, None, :]
-            number = (item.first_pair + torch.arange(raw.shape[0]))[:, None, None]
-            b, h = self._pair_of(number.expand(raw.shape))
+            b, h = self._pair_of(item.number)
             found[0][b, h, (one % queries).expand(raw.shape), (two % keys).expand(raw.shape)] = raw
         return (found[0], found[1]) if all(torch.isfinite(x).all() for x in found) else None
 
@@ -202,33 +200,34 @@ class Assembly:
         q, k = (self._rows(name, n, width) for name, n in zip("qk", self.s.lengths, strict=True))
         for item in self.s.scores:
             product = item.product
-            sides = [(product.left, product.left_of), (product.right, product.right_of)]
+            sides = [
+                (product.left, product.left_of, item.number),
+                (product.right, product.right_of, item.number.mT),
+            ]
             if is_swapped:
                 sides.reverse()
-            for (x, read), to in zip(sides, (q, k), strict=True):
-                self._place_factor(item, x, read, to)
+            for (x, read, number), to in zip(sides, (q, k), strict=True):
+                pos, src = read(self.s.pos), read(self.s.src)
+                assert pos is not None and src is not None
+                where = of_rows(pos)  # (N, M)
+                self._check_rows(where, product.event, to.name)
+                self._put(to, where, x, number)
+                to.sources |= set(of_rows(src)[where >= 0].tolist())
         return q, k
 
-    def _place_factor(
-        self, item: ScoreProduct, x: Tensor, read: Callable[[Tags], Tensor | None], to: _Rows
-    ) -> None:
-        """Put the rows of one factor of scores where their tags say.
+    def _put(self, to: _Rows, where: Tensor, x: Tensor, number: Tensor) -> None:
+        """Put rows where their tags say, for every head that they belong to.
 
         Args:
-            item: the product.
-            x: (N, M, K) the factor.
-            read: gives its tags.
-            to: all rows of queries or of keys.
+            to: all rows of queries, keys or values.
+            where: (N, M) their positions, counted through all samples.
+            x: (N, M, K) the rows.
+            number: (N, M, P) the pairs of sample and head.
         """
-        pos, src = read(self.s.pos), read(self.s.src)
-        assert pos is not None and src is not None
-        where = of_rows(pos)  # (N, M)
-        self._check_rows(where, item.product.event, to.name)
-        number = item.first_pair + torch.arange(x.shape[0])
-        b, h = self._pair_of(number[:, None].expand(where.shape))
         own = where >= 0
-        to.put(b[own], h[own], where[own], x[own])
-        to.sources |= set(of_rows(src)[own].tolist())
+        for one in _first_of_each(number[0, 0]):
+            b, h = self._pair_of(number[:, :, one])
+            to.put(b[own], h[own], where[own], x[own])
 
     def _weights(self) -> Tensor:
         """The weights (B, H, T, S): zero where no product has any."""
@@ -248,11 +247,11 @@ class Assembly:
             # src, pos, x are (N, v, K); pair is (N, M, K)
             where = of_rows(pos.transpose(1, 2))  # (N, K)
             self._check_rows(where, self.s.mixes[0][0].event, "v")
-            b, h = self._pair_of(pair[:, 0])
             own, rows_of_v = where >= 0, x.transpose(1, 2)
-            found.put(b[own], h[own], where[own], rows_of_v[own])
+            self._put(found, where, rows_of_v, pair.mT)
             has_more = has_more or bool((rows_of_v[~own] != 0).any())
-            if not bool((where // keys == b)[own].all()):
+            sample = self._pair_of(pair[:, 0])[0]
+            if not bool((where // keys == sample)[own].all()):
                 raise NotSeenError(
                     "weights of one sample mix values of another", self._line(-1), "v"
                 )
@@ -333,6 +332,47 @@ class Assembly:
     def _pair_of(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
         found = self.table[numbers.clamp(0, len(self.table) - 1)]
         return found[..., 0], found[..., 1]
+
+
+def pair_numbers(rows: Tensor, columns: Tensor, start: int, lengths: tuple[int, int]) -> Tensor:
+    """Numbers (N, M, P) of the pairs of sample and head that scores belong to.
+
+    One product of matrices is one pair, unless it holds all queries several times: then it holds
+    several heads that share the keys, in the order of their queries. Keys likewise.
+
+    Args:
+        rows: (N, M) positions of its left rows.
+        columns: (N, P) positions of its right rows.
+        start: the first number.
+        lengths: number of queries and of keys.
+    """
+    shape = (rows.shape[0], rows.shape[1], columns.shape[1])
+    times, of_row = _times(rows, lengths)
+    others, of_column = _times(columns, lengths)
+    if times > 1 and others > 1:
+        times, of_row, others = 1, torch.zeros_like(rows[0]), 1
+    inner = of_row[:, None] if others == 1 else of_column[None, :]
+    many = max(times, others)
+    return (start + many * torch.arange(shape[0])[:, None, None] + inner).expand(shape)
+
+
+def _times(positions: Tensor, lengths: tuple[int, int]) -> tuple[int, Tensor]:
+    """How many times all products (N, M) hold every position, and which time each row is."""
+    first = positions[0]
+    same = first[:, None] == first[None, :]
+    which = same.tril(-1).sum(dim=1)
+    times = same.sum(dim=1)
+    is_whole = bool((first >= 0).all()) and first.unique().numel() in lengths
+    is_even = is_whole and bool((times == times[0]).all())
+    later = positions[:, :, None] == positions[:, None, :]
+    if not is_even or not bool((later == same).all()):
+        return 1, torch.zeros_like(first)
+    return int(times[0]), which
+
+
+def _first_of_each(numbers: Tensor) -> list[int]:
+    """Where each of the numbers stands first."""
+    return [numbers.tolist().index(number) for number in numbers.unique().tolist()]
 
 
 def _empty(*shape: int) -> Tensor:

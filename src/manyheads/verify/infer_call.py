@@ -157,22 +157,32 @@ def infer_masks(
         is_for_others = any(word in argument.name.lower() for word in _OTHERS)
         if is_for_others and subject.call.form in ("self", "cache", "static_cache"):
             continue
-        single = None if located is None else _in_float32(callee, subject, located, argument.name)
-        special = None
-        if located is not None and single is None:
-            special = _special(callee, subject, located, argument.name)
+        _infer_mask(callee, subject, located, argument.name, found)
+    callee.subject = subject
+    return found
+
+
+def _infer_mask(
+    callee: Callee, subject: Subject, located: Located | None, name: str, found: Masks
+) -> None:
+    """Put what is known of one mask argument into what was found."""
+    if located is not None:
+        single = _in_float32(callee, subject, located, name)
         if single is not None:
             found.dtype = torch.float32
             found.specs.append(single)
-        elif isinstance(special, MaskSpec):
+            return
+        special = _special(callee, subject, located, name)
+        if isinstance(special, MaskSpec):
             found.specs.append(special)
             found.replacing.append(special.arg)
-        elif special is not None:
+            return
+        if special is not None:
             found.notes.append(special)
-        elif (chosen := _one(callee, subject, located, argument.name)) is not None:
-            found.specs.append(chosen)
-    callee.subject = subject
-    return found
+            return
+    chosen = _one(callee, subject, located, name)
+    if chosen is not None:
+        found.specs.append(chosen)
 
 
 def find_documents(callee: Callee, arguments: list[Argument]) -> tuple[MaskSpec, ...]:

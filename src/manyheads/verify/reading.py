@@ -84,6 +84,8 @@ class Reading:
         return None not in (self.q, self.k, self.v) and (self.o is not None or not self.has_out)
 
 
+_COMPUTES = {"addmm", "mm", "bmm", "baddbmm", "convolution", "add", "add_"}
+"""Operations that a projection with its bias is made of."""
 _NORM_ENDS = {"native_layer_norm", "_fused_rms_norm", "rms_norm", "mul", "add", "div"}
 """Operations that can be the last of a norm."""
 
@@ -283,7 +285,8 @@ class Reader:
     def _natural(self, name: str) -> Rows | None:
         """Weights of rows that are not arranged by positions where they are used.
 
-        Heads are taken to be consecutive columns of the last result that is.
+        Heads are taken to be consecutive columns of the last projection, or of the first part of
+        one that holds more. What only moves these numbers may have put them in another order.
         """
         factor = self.structure.factor_of(name)
         if factor is None or self.heads is None:
@@ -292,26 +295,32 @@ class Reader:
         storages = self.structure.ancestors(tensor, before)
         found: Rows | None = None
         for event in self.structure.events[:before]:
-            for which, value in enumerate(event.values):
-                source = self._source_of(event, which)
-                if source not in (0, 1, 2) or storage_of(event.out[which]) not in storages:
+            for which in range(len(event.values)):
+                if storage_of(event.out[which]) not in storages:
                     continue
-                x = self._base(source)
-                if x is None or value.numel() % (x.shape[0] * x.shape[1]):
-                    continue
-                total = value.numel() // (x.shape[0] * x.shape[1])
-                rows = self._as_rows(event, which, total)
-                groups = self._groups(total)
-                if rows is None or groups is None:
-                    continue
-                made = solved(x.flatten(0, 1), rows.flatten(0, 1), self.tolerance)
-                if made is not None and not is_unit(made):
-                    found = Rows(
-                        weight=made[0].unflatten(1, (groups, -1)).transpose(0, 1),
-                        bias=made[1].unflatten(0, (groups, -1)),
-                        order=torch.arange(self.heads) // (self.heads // groups),
-                    )
+                if found is None or event.op in _COMPUTES:
+                    found = self._consecutive(event, which) or found
         return found
+
+    def _consecutive(self, event: Event, which: int) -> Rows | None:
+        """Weights that give this result from an input, with heads as consecutive columns."""
+        source = self._source_of(event, which)
+        x = self._base(source) if source in (0, 1, 2) else None
+        if x is None or self.heads is None:
+            return None
+        total, rest = divmod(event.values[which].numel(), x.shape[0] * x.shape[1])
+        rows = None if rest else self._as_rows(event, which, total)
+        groups = self._groups(total)
+        if rows is None or groups is None:
+            return None
+        made = solved(x.flatten(0, 1), rows.flatten(0, 1), self.tolerance)
+        if made is None or is_unit(made):
+            return None
+        return Rows(
+            weight=made[0].unflatten(1, (groups, -1)).transpose(0, 1),
+            bias=made[1].unflatten(0, (groups, -1)),
+            order=torch.arange(self.heads) // (self.heads // groups),
+        )
 
     def _groups(self, total: int) -> int | None:
         """Number of heads in a row of this width."""

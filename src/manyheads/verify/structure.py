@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from manyheads.verify.assembly import Assembly, Core, NotSeenError, Products, ScoreProduct
+from manyheads.verify.assembly import (
+    Assembly,
+    Core,
+    NotSeenError,
+    Products,
+    ScoreProduct,
+    pair_numbers,
+)
 from manyheads.verify.tags import MIXED, NONE, Product, Tags, of_rows, product_of, varies
 from manyheads.verify.watch import Event, storage_of, tensors_in
 
@@ -128,21 +135,23 @@ class Structure(Products):
 
     def _scored(self, product: Product) -> None:
         """A product of queries and keys."""
-        pairs = product.left.shape[0]
         out = product.event.out[0]
-        shape = (pairs, product.left.shape[1], product.right.shape[1])
+        shape = (product.left.shape[0], product.left.shape[1], product.right.shape[1])
         left, right = product.left_of(self.pos), product.right_of(self.pos)
         if left is None or right is None:
             self._trouble("a product of two factors that belong to no position", product.event)
             return
         rows, columns = of_rows(left), of_rows(right)
-        number = torch.arange(self.pairs, self.pairs + pairs)[:, None, None]
+        number = pair_numbers(rows, columns, self.pairs, self.lengths)
         self.src.put(out, torch.tensor(RAW))
         self.pos.put(out, product.shaped(rows[:, :, None].expand(shape)))
         self.key.put(out, product.shaped(columns[:, None, :].expand(shape)))
-        self.pair.put(out, product.shaped(number.expand(shape)))
-        self.scores.append(ScoreProduct(product=product, first_pair=self.pairs))
-        self.pairs += pairs
+        self.pair.put(out, product.shaped(number))
+        self._seen_scores(product, number)
+
+    def _seen_scores(self, product: Product, number: Tensor) -> None:
+        self.scores.append(ScoreProduct(product=product, number=number))
+        self.pairs = int(number.max()) + 1
 
     def _mixed(self, product: Product, is_left: bool) -> None:
         """A product of weights and values."""
@@ -194,13 +203,14 @@ class Structure(Products):
             return
         raw = given.q @ given.k.mT
         weights = _fused_weights(event, given, raw)
-        shape, pairs = raw.shape, raw.shape[0] * raw.shape[1]
-        pair = torch.arange(self.pairs, self.pairs + pairs).view(*shape[:2], 1, 1).expand(shape)
+        shape = raw.shape
         owner = of_rows(given.q_pos)[..., None]
         column = of_rows(given.k_pos)[..., None, :].expand(shape)
+        one, two = owner.flatten(0, 1)[..., 0], column.flatten(0, 1)[:, 0]
+        number = pair_numbers(one, two, self.pairs, self.lengths)
+        pair = number.unflatten(0, shape[:2])
         product = _fused_product(event, given)
-        self.scores.append(ScoreProduct(product=product, first_pair=self.pairs))
-        self.pairs += pairs
+        self._seen_scores(product, number)
         flat = [x.flatten(0, 1) for x in (owner.expand(shape), column, pair, weights)]
         self.parts.append(("weights", flat[0], flat[1], flat[2], flat[3]))
         values = [x.flatten(0, 1).mT for x in (given.v_src, given.v_pos, given.v)]  # (N, v, S)
