@@ -12,6 +12,7 @@ from manyheads.learn.cards.deck import deck
 from manyheads.learn.exercises import Exercise, exercise
 from manyheads.learn.quiz import question_ids
 from manyheads.learn.quiz.computed import computed_for
+from manyheads.report.published import PUBLISHED
 from manyheads.study import shipped_results
 from manyheads.worksheets.arithmetic import float_of
 from manyheads.worksheets.exact import scale_of
@@ -85,14 +86,14 @@ def results(plan: str) -> Mapping[str, Any]:
 
 
 def measured(quantity: str) -> bool:
-    """Whether a study gave the number: it is named by the plan."""
-    return quantity.partition(":")[0] in ORDER
+    """Whether a study gave the number: it is named by the plan, or by the published experiment."""
+    return quantity.partition(":")[0] in (*ORDER, "published")
 
 
 def measured_number(quantity: str) -> float:
     """A number of a study, found by its path in `results.json`."""
     plan, _, path = quantity.partition(":")
-    node: Any = results(plan)
+    node: Any = PUBLISHED if plan == "published" else results(plan)
     if found := re.fullmatch(r"runs\?model=([\w-]+)\.length", path):
         return float(sum(run["model"] == found[1] for run in node["runs"]))
     if path.endswith(".length"):

@@ -13,6 +13,9 @@ from tests.report.made_up import made_up_results, write_study
 from tools.page.study import ORDER, SHIPPED, shipped_studies, study_data, study_part
 
 
+NOT_RESULTS = ("name", "limits", "published")
+
+
 @pytest.fixture(scope="module")
 def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made-up results of all studies, and of one that the page does not show."""
@@ -55,7 +58,7 @@ def test_every_number_stands_at_its_path_of_the_results(studies: Path) -> None:
     assert [part["name"] for part in parts] == list(ORDER)
     for part in parts:
         results = json.loads((studies / part["name"] / "results.json").read_text())
-        shown = leaves({key: part[key] for key in part if key not in ("name", "limits")})
+        shown = leaves({key: part[key] for key in part if key not in NOT_RESULTS})
         assert all(at(results, path) == value for path, value in shown.items())
         assert len(part["runs"]) == len(results["runs"])
         assert len(part["paired"]) == len(results["paired"])
@@ -77,6 +80,14 @@ def test_limits_are_those_of_the_report(studies: Path) -> None:
     results = ReportData(document=made_up_results_of("three-models"), source="made up")
     assert three["limits"] == list(cautions(results))
     assert "must not be put in one table with those of three-models" in own["limits"][0]
+
+
+def test_only_the_published_protocol_has_the_published_figures_beside_it(studies: Path) -> None:
+    first, *others = written(studies)
+    assert first["name"] == "three-models"
+    assert all("published" not in part for part in others)
+    assert set(first["published"]["figures"]) == set(first["aggregate"])
+    assert all(row["published"] and row["here"] for row in first["published"]["settings"])
 
 
 def made_up_results_of(name: str) -> dict[str, Any]:

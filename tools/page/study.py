@@ -11,7 +11,8 @@ from typing import Any
 import manyheads
 from manyheads.core.errors import StudyError
 from manyheads.report.cautions import cautions, recipe_notice
-from manyheads.report.reading import read_study
+from manyheads.report.published import PUBLISHED, compared_settings, is_comparable
+from manyheads.report.reading import ReportData, read_study
 
 FORMAT = 1
 SHIPPED = Path(manyheads.__file__).parent / "study" / "results"
@@ -85,8 +86,17 @@ def study_data(folder: Path | None = None) -> dict[str, Any]:
     for place in shipped_studies(folder):
         results = read_study(place)
         limits = [text for text in (recipe_notice(results), *cautions(results)) if text]
-        parts.append(study_part(place.name, results.document, limits))
+        parts.append(study_part(place.name, results.document, limits) | published_part(results))
     return {"format": FORMAT, "studies": parts}
+
+
+def published_part(results: ReportData) -> dict[str, Any]:
+    """The published figures, and the settings there and here; empty for other protocols."""
+    if not is_comparable(results):
+        return {}
+    names = ("setting", "published", "here")
+    settings = [dict(zip(names, row, strict=True)) for row in compared_settings(results)]
+    return {"published": {"figures": PUBLISHED, "settings": settings}}
 
 
 def _run(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
+from manyheads.report.cautions import is_frozen_protocol
 from manyheads.report.pages import Table
 from manyheads.report.reading import ReportData
 from manyheads.report.tables import fixed, mean_sd, of_runs, whole
 
-# Test cross-entropy (mean, sd) in nats and perplexity of the published experiment, 6,000 stories.
 PUBLISHED = {
-    "mlp": (3.9433, 0.0077, 51.59),
-    "one-head": (3.4450, 0.0105, 31.34),
-    "four-heads": (3.3597, 0.0212, 28.78),
+    "mlp": {"test_loss": {"mean": 3.9433, "sd": 0.0077}, "test_perplexity": {"mean": 51.59}},
+    "one-head": {"test_loss": {"mean": 3.4450, "sd": 0.0105}, "test_perplexity": {"mean": 31.34}},
+    "four-heads": {"test_loss": {"mean": 3.3597, "sd": 0.0212}, "test_perplexity": {"mean": 28.78}},
 }
+"""Figures of the published experiment with 6,000 stories, by model and metric; losses in nats."""
 
 
 # The protocol of nipunbatra/attention, notebooks/wordlm.
@@ -29,7 +30,14 @@ PUBLISHED_SETTINGS = {
     "selection": "lowest validation loss",
     "test": "every target of the test stories, once",
 }
-"""Settings of the published experiment; `protocol_table` says which differ here."""
+"""Settings of the published experiment; `compared_settings` says which differ here."""
+
+
+def is_comparable(results: ReportData) -> bool:
+    """Whether a study has the published protocol and natural stories."""
+    planned = results.plan.get("data")
+    is_generated = isinstance(planned, Mapping) and planned.get("source") == "stories"
+    return not is_generated and is_frozen_protocol(results)
 
 
 def published_table(results: ReportData) -> Table:
@@ -37,9 +45,9 @@ def published_table(results: ReportData) -> Table:
     rows = [
         (
             model,
-            mean_sd(PUBLISHED[model][0], PUBLISHED[model][1]),
+            mean_sd(PUBLISHED[model]["test_loss"]["mean"], PUBLISHED[model]["test_loss"]["sd"]),
             mean_sd(results.mean(model, "test_loss"), results.sd(model, "test_loss")),
-            fixed(PUBLISHED[model][2], 2),
+            fixed(PUBLISHED[model]["test_perplexity"]["mean"], 2),
             fixed(results.mean(model, "test_perplexity"), 2),
         )
         for model in results.models
@@ -54,14 +62,20 @@ def published_table(results: ReportData) -> Table:
     )
 
 
+def compared_settings(results: ReportData) -> tuple[tuple[str, str, str], ...]:
+    """Each setting: its name, its value in the published experiment, and the value here."""
+    here = _stories_here(results) | _training_here(results.plan["protocol"])
+    return tuple(
+        (name, said, here.get(name, "the same")) for name, said in PUBLISHED_SETTINGS.items()
+    )
+
+
 def protocol_table(results: ReportData) -> Table:
     """The settings of the published experiment, and those of this study where they differ."""
-    here = _stories_here(results) | _training_here(results.plan["protocol"])
-    rows = [(name, said, here.get(name, "the same")) for name, said in PUBLISHED_SETTINGS.items()]
     return Table(
         title=f"Settings of the published experiment and of this study. {of_runs(results)}",
         columns=("setting", "published", "here"),
-        rows=tuple(rows),
+        rows=compared_settings(results),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from manyheads.core.extras import require
 from manyheads.core.tables import text_from_table, wrapped
-from manyheads.report.cautions import cautions, is_frozen_protocol, recipe_notice
+from manyheads.report.cautions import cautions, recipe_notice
 from manyheads.report.figures import (
     count_figure,
     curve_figure,
@@ -30,7 +30,7 @@ from manyheads.report.pages import (
     html_from_document,
     markdown_from_document,
 )
-from manyheads.report.published import protocol_table, published_table
+from manyheads.report.published import is_comparable, protocol_table, published_table
 from manyheads.report.reading import ReportData, read_study
 from manyheads.report.tables import (
     analysed,
@@ -118,9 +118,7 @@ def _counts_section(results: ReportData) -> Section | None:
 
 
 def _published_section(results: ReportData) -> Section | None:
-    planned = results.plan.get("data")
-    is_generated = isinstance(planned, dict) and planned.get("source") == "stories"
-    if is_generated or not is_frozen_protocol(results):
+    if not is_comparable(results):
         return None
     source = results.facts("data").get("num_stories")
     train = source.get("train") if isinstance(source, dict) else None

@@ -80,6 +80,11 @@ export interface StudyData {
   paired: Pair[];
   /** What these numbers do not show, a paragraph each. */
   limits: string[];
+  /** The published experiment whose protocol this study follows. */
+  published?: {
+    figures: Record<string, Record<string, Partial<Moments>>>;
+    settings: { setting: string; published: string; here: string }[];
+  };
 }
 
 export const studies = (built as unknown as { studies: StudyData[] }).studies;
