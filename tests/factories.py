@@ -28,6 +28,24 @@ LAYERS: dict[str, dict[str, Any]] = {
     "rotary interleaved": {"positions": mh.Rotary(style="interleaved", base=50.0, dim=4)},
     "rotary half, part": {"positions": mh.Rotary(dim=2), "num_kv_heads": 2},
     "linear bias": {"positions": mh.LinearBias()},
+    "q/k norm": {"qk_norm": mh.QKNorm(), "num_kv_heads": G},
+    "layer norm over all heads, cap": {
+        "qk_norm": mh.QKNorm(type="layer", over="all", eps=1e-3),
+        "num_kv_heads": 2,
+        "softcap": 2.0,
+        "v_head_dim": 7,
+    },
+    "sinks": {"sinks": True, "num_kv_heads": 2},
+    "sinks, cap, window, gate": {"sinks": True, "softcap": 1.5, "window": 2, "gate": "sigmoid"},
+    "scaled rotary, sinks, gate": {
+        "positions": mh.Rotary(
+            dim=4, scaling=mh.RotaryScaling(type="yarn", factor=4.0, original_length=8)
+        ),
+        "sinks": True,
+        "gate": "sigmoid",
+        "v_head_dim": 7,
+        "num_kv_heads": G,
+    },
     "own slopes and window": {
         "positions": mh.LinearBias(slopes=(1.0, 2.0, 0.0, -1.0, 0.5, 3.0)),
         "window": 3,

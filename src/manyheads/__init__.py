@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from manyheads.core.config import AttentionConfig, LinearBias, Rotary
     from manyheads.core.errors import ManyHeadsError
     from manyheads.core.trace import AttentionTrace
+    from manyheads.core.variants import QKNorm, RotaryScaling
     from manyheads.core.weights import HeadWeights
     from manyheads.layouts.torch_mha import from_torch, to_torch
     from manyheads.looking.reading import Look, look
@@ -47,7 +48,9 @@ _HOMES = {
     "Look": "looking.reading",
     "ManyHeadsError": "core.errors",
     "MultiHeadAttention": "attention.module",
+    "QKNorm": "core.variants",
     "Rotary": "core.config",
+    "RotaryScaling": "core.variants",
     "SingleHead": "attention.single_head",
     "VerifyReport": "verify.report",
     "check": "verify.api",
@@ -70,7 +73,9 @@ __all__ = [
     "Look",
     "ManyHeadsError",
     "MultiHeadAttention",
+    "QKNorm",
     "Rotary",
+    "RotaryScaling",
     "SingleHead",
     "VerifyReport",
     "__version__",

@@ -16,13 +16,13 @@ from tests.factories import FORMS, B, G, H, S, T, d, inputs_of, layer_of
 
 SHAPES = {
     "q": (B, T, d), "k": (B, S, d), "v": (B, S, 2), "scores": (B, T, S), "weights": (B, T, S),
-    "message": (B, T, 2),
+    "message": (B, T, 2), "gate": (B, T, 2),
 }  # fmt: skip
 
 
-def grouped(form: str = "fused") -> Any:
+def grouped(form: str = "fused", **options: Any) -> Any:
     """A layer with shared keys, rotary positions and narrow values."""
-    return layer_of(num_kv_heads=G, v_head_dim=2, positions=mh.Rotary(dim=2), form=form)
+    return layer_of(num_kv_heads=G, v_head_dim=2, positions=mh.Rotary(dim=2), form=form, **options)
 
 
 def point(layer: Any, h: int, name: str) -> Any:
@@ -46,7 +46,7 @@ def test_heads_of_a_layer_are_always_the_same_modules_and_hold_no_state() -> Non
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_hook_point_sees_what_the_trace_shows(form: str) -> None:
-    layer = grouped(form)
+    layer = grouped(form, gate="sigmoid")
     inputs = inputs_of(layer, T, S)
     trace, expected = layer.trace(*inputs, is_causal=True), layer(*inputs, is_causal=True)
     seen: dict[str, Tensor] = {}
@@ -59,6 +59,7 @@ def test_every_hook_point_sees_what_the_trace_shows(form: str) -> None:
     values = {
         "q": trace.q[:, 4], "k": trace.k[:, 2], "v": trace.v[:, 2], "scores": trace.scores[:, 4],
         "weights": trace.attn_weights[:, 4], "message": trace.head_outputs[:, 4],
+        "gate": trace["gate"][:, 4],
     }  # fmt: skip
     for name, tensor in values.items():
         assert (seen[name] - tensor).abs().max() < 1e-12, name
@@ -149,7 +150,7 @@ def test_a_single_head_has_the_same_hook_points() -> None:
             lambda module, args, output, name=name: seen.append(name)
         )
     head(torch.randn(2, 4, 6))
-    assert tuple(seen) == POINTS
+    assert tuple(seen) == tuple(name for name in POINTS if name != "gate")
 
 
 def test_hooks_that_a_view_cannot_serve_are_refused() -> None:
@@ -174,7 +175,7 @@ def test_hooks_that_a_view_cannot_serve_are_refused() -> None:
 def test_a_hook_that_returns_another_kind_of_value_is_named(
     form: str, name: str, change: Callable[[Tensor], Any], message: str
 ) -> None:
-    layer = grouped(form)
+    layer = grouped(form, gate="sigmoid")
     target = point(layer, 1, name) if name else layer.heads[1]
     target.register_forward_hook(lambda module, inputs, x: change(x))
     with pytest.raises(

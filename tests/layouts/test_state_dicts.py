@@ -1,5 +1,6 @@
 """State dicts of well-known modules: their own definition and our layer give the same numbers."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,25 @@ def test_every_layout_round_trips_under_a_prefix(layout: str, prefix: str) -> No
     back = heads_from_state_dict(state, layout=layout, num_heads=3, prefix=prefix)
     assert back.equal(heads)
     assert all(name.startswith("h.0.attn." if prefix else "") for name in state)
+
+
+@pytest.mark.parametrize(
+    ("layout", "names"),
+    [
+        ("llama", {"q_gain": "q_norm.weight", "k_gain": "k_norm.weight", "sinks": "sinks"}),
+        ("phi", {"q_gain": "q_layernorm.weight", "k_shift": "k_layernorm.bias"}),
+    ],
+)
+def test_norms_and_sinks_round_trip_where_the_models_have_them(
+    layout: str, names: dict[str, str]
+) -> None:
+    rows = {part: torch.randn(3 if part == "sinks" else 4) for part in names}
+    heads = replace(plain_heads(), **rows)
+    state = state_dict_from_heads(heads, layout=layout)
+    assert all(torch.equal(state[name], rows[part]) for part, name in names.items())
+    assert heads_from_state_dict(state, layout=layout, num_heads=3).equal(heads)
+    with pytest.raises(LayoutError, match=r"q_gain \(shape \(4,\)\) has no place in layout"):
+        state_dict_from_heads(heads, layout="neox")
 
 
 def test_every_written_tensor_is_a_detached_copy_with_memory_of_its_own() -> None:

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from manyheads.core.config import whole_number
 from manyheads.core.errors import ShapeError
+from manyheads.core.numbers import whole_number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import ShapeError
 
-Point = Literal["q", "k", "v", "scores", "weights", "message"]
+Point = Literal["q", "k", "v", "scores", "weights", "message", "gate"]
 POINTS: tuple[Point, ...] = get_args(Point)
 At = Callable[[Point, Tensor], Tensor]
 """Receives one step of a head and returns the value to use in its place."""
@@ -27,20 +27,22 @@ class HookPoint(nn.Module):
 
 
 class Hookable(nn.Module):
-    """A head with a hook point per step: `hook_q`, ..., `hook_message`."""
+    """A head with a hook point per step: `hook_q`, ..., `hook_message`, `hook_gate`."""
 
     hook_q: HookPoint
-    """Queries, (B, T, d), after rotary positions."""
+    """Queries, (B, T, d), after a norm and rotary positions."""
     hook_k: HookPoint
-    """Keys, (B, S, d), after rotary positions, cached keys included."""
+    """Keys, (B, S, d), after a norm and rotary positions, cached keys included."""
     hook_v: HookPoint
     """Values, (B, S, v), cached values included."""
     hook_scores: HookPoint
-    """q·k times the scale, before any mask, (B, T, S)."""
+    """q·k times the scale, before any cap and mask, (B, T, S)."""
     hook_weights: HookPoint
     """Attention weights before dropout, (B, T, S)."""
     hook_message: HookPoint
-    """The head's output before the output projection, (B, T, v)."""
+    """The head's output before a gate and the output projection, (B, T, v)."""
+    hook_gate: HookPoint
+    """What a layer with a gate multiplies the head's output by, (B, T, v)."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -6,6 +6,7 @@ The reference for every faster form: it is written to be easy to follow, not to 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from manyheads.attention.hooks import At
+from manyheads.attention.scoring import Scoring
 from manyheads.attention.steps import AttentionSteps, ProjectedHeads
 from manyheads.core.masks import Visibility
 
@@ -23,16 +25,23 @@ class HeadSteps:
 
     scores: Float[Tensor, "B T S"]
     """q·k times the scale, (B, T, S)."""
+    capped_scores: Float[Tensor, "B T S"] | None
+    """After the soft-cap, (B, T, S); None without one."""
     masked_scores: Float[Tensor, "B T S"]
     """After the bias, -inf where blocked, (B, T, S)."""
     attn_weights: Float[Tensor, "B T S"]
     """After softmax over keys, before dropout, (B, T, S)."""
+    sink_weights: Float[Tensor, "B T"] | None
+    """What the sink takes in the softmax, (B, T); None without one."""
     head_output: Float[Tensor, "B T v"]
     """Weighted sum of values, (B, T, v)."""
 
 
 def softmax_of_row(masked: list[Tensor]) -> list[Tensor]:
-    """Turn one query's scores, a tensor (B,) per key, into weights; all -inf gives all zeros."""
+    """Turn one query's scores, a tensor (B,) per key, into weights; all -inf gives all zeros.
+
+    The score of a sink is one more key, the last.
+    """
     highest = torch.stack(masked).detach().amax(dim=0)  # (B,)
     is_empty = highest == -math.inf
     highest = highest.masked_fill(is_empty, 0.0)
@@ -52,6 +61,7 @@ def head_steps(
     bias: Float[Tensor, "#B T S"] | None = None,
     dropout: float = 0.0,
     at: At | None = None,
+    **scoring: Unpack[Scoring],
 ) -> HeadSteps:
     """Attend with one head, one query and one key at a time.
 
@@ -64,31 +74,38 @@ def head_steps(
         bias: (B, T, S) or (1, T, S), added to the scores; None adds nothing.
         dropout: fraction of weights dropped, the rest divided by one minus it; 0 outside training.
         at: passes each step through the head's hooks; None if there are none.
+        **scoring: `softcap`, the limit of the scores, softcap * tanh(score / softcap); `sinks`, the
+            score of a key without a value that takes part in this head's softmax.
 
-    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.1.
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.1; softcap and sink as in
+        `attention/scoring.py`.
     """
-    queries = range(q.shape[1])
+    queries, softcap, sink = range(q.shape[1]), scoring.get("softcap"), scoring.get("sinks")
     scores = torch.stack([_scores_of_query(q[:, t], k, scale) for t in queries], dim=1)
     if at is not None:
         scores = at("scores", scores)
-    masked, weights = [], []
+    capped = None if softcap is None else softcap * torch.tanh(scores / softcap)
+    masked, weights, sunk = [], [], []
     for t in queries:
-        row = list(scores[:, t].unbind(dim=-1))  # a tensor (B,) per key
+        row = list((scores if capped is None else capped)[:, t].unbind(dim=-1))  # (B,) per key
         if bias is not None:
             row = [score + bias[:, t, s] for s, score in enumerate(row)]
         if allowed is not None:
             row = [s.masked_fill(~allowed[:, t, i], -math.inf) for i, s in enumerate(row)]
         masked.append(torch.stack(row, dim=-1))
-        weights.append(torch.stack(softmax_of_row(row), dim=-1))
+        shares = softmax_of_row(row if sink is None else [*row, sink.expand(len(q))])
+        weights.append(torch.stack(shares[: len(row)], dim=-1))
+        sunk += shares[len(row) :]
     attn_weights = torch.stack(weights, dim=1)
     if at is not None:
         attn_weights = at("weights", attn_weights)
-    messages = [_message_to_query(attn_weights[:, t], v, dropout) for t in queries]
-    message = torch.stack(messages, dim=1)
+    message = torch.stack([_message_to_query(attn_weights[:, t], v, dropout) for t in queries], 1)
     return HeadSteps(
         scores=scores,
+        capped_scores=capped,
         masked_scores=torch.stack(masked, dim=1),
         attn_weights=attn_weights,
+        sink_weights=torch.stack(sunk, dim=1) if sunk else None,
         head_output=message if at is None else at("message", message),
     )
 
@@ -133,6 +150,8 @@ def loop_steps(
     visibility: Visibility,
     dropout: float = 0.0,
     ats: Sequence[At] | None = None,
+    softcap: float | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
 ) -> AttentionSteps:
     """Attend with one head after another and keep every step.
 
@@ -142,6 +161,8 @@ def loop_steps(
         visibility: which query sees which key.
         dropout: fraction of weights dropped, the rest divided by one minus it; 0 outside training.
         ats: one per head, passes each step through its hooks; None if there are none.
+        softcap: the limit of the scores, or None.
+        sinks: one score per head that takes part in the softmax, (H,), or None.
     """
     batch, num_heads, num_queries, _ = heads.q.shape
     group = num_heads // heads.k.shape[1]
@@ -160,6 +181,8 @@ def loop_steps(
             bias=None if bias is None else bias[:, h],
             dropout=dropout,
             at=None if ats is None else ats[h],
+            softcap=softcap,
+            sinks=None if sinks is None else sinks[h],
         )
         for h in range(num_heads)
     ]
@@ -168,4 +191,12 @@ def loop_steps(
         masked_scores=torch.stack([head.masked_scores for head in each], dim=1),
         attn_weights=torch.stack([head.attn_weights for head in each], dim=1),
         head_outputs=torch.stack([head.head_output for head in each], dim=1),
+        capped_scores=_stacked([head.capped_scores for head in each]),
+        sink_weights=_stacked([head.sink_weights for head in each]),
     )
+
+
+def _stacked(each: list[Tensor | None]) -> Tensor | None:
+    """One step of all heads, (B, H, ...), or None where heads do not have it."""
+    given = [step for step in each if step is not None]
+    return torch.stack(given, dim=1) if given else None

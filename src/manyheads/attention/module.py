@@ -23,6 +23,7 @@ from manyheads.attention.inputs import (
     visibility_of_call,
 )
 from manyheads.attention.loop import loop_steps, project_head_by_head
+from manyheads.attention.norms import check_norm_is_given, normed_heads
 from manyheads.attention.packed import packed_steps, packed_weights, weighted_values
 from manyheads.attention.parameters import (
     copy_heads_into,
@@ -34,6 +35,7 @@ from manyheads.attention.parameters import (
     reset_parameters,
 )
 from manyheads.attention.positions import rotate
+from manyheads.attention.scoring import Scoring
 from manyheads.attention.single_head import LayerHead, LayerHeads
 from manyheads.attention.steps import AttentionSteps, ProjectedHeads, trace_from_steps
 from manyheads.core.config import (
@@ -44,6 +46,7 @@ from manyheads.core.config import (
     Positions,
     Rotary,
     TracedForm,
+    Variants,
 )
 from manyheads.core.errors import ConfigError
 from manyheads.core.masks import Visibility
@@ -75,11 +78,17 @@ class MultiHeadAttention(nn.Module):
         form: "loop" (the reference), "packed" (plain tensor code) or "fused" (torch's kernel).
         device: as in `nn.Module`.
         dtype: as in `nn.Module`.
+        **variants: `qk_norm=QKNorm(...)` normalises queries and keys before rotary positions.
+            `softcap=c` makes scores c * tanh(scores / c) before the mask. `sinks=True` gives each
+            head a learned score that takes part in the softmax without a value, zero at first,
+            which adds one to the denominator. `gate="sigmoid"` multiplies head outputs by the
+            sigmoid of a projection of the query input.
 
     Raises:
         ConfigError: a size, flag, device or dtype that a layer cannot have.
 
-    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2.
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2; softcap and sinks as in
+        `attention/scoring.py`; gate: Qiu et al. 2025, arXiv:2505.06708, position G1.
     """
 
     fits_torch = False
@@ -87,6 +96,10 @@ class MultiHeadAttention(nn.Module):
     in_proj_weight: nn.Parameter | None
     in_proj_bias: nn.Parameter | None
     out_proj: nn.Linear
+    q_norm: nn.Module | None
+    k_norm: nn.Module | None
+    sinks: nn.Parameter | None
+    gate_proj: nn.Linear | None
     _heads: LayerHeads | None = None
 
     def __init__(  # noqa: PLR0913 - mirrors nn.MultiheadAttention
@@ -107,6 +120,7 @@ class MultiHeadAttention(nn.Module):
         form: Form = "fused",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        **variants: Unpack[Variants],
     ) -> None:
         super().__init__()
         self.config = AttentionConfig.of(
@@ -123,6 +137,7 @@ class MultiHeadAttention(nn.Module):
             scale=scale,
             window=window,
             positions=positions,
+            **variants,
         )
         self.form = form
         register_parameters(self, self.config, {"device": device, "dtype": dtype})
@@ -139,11 +154,14 @@ class MultiHeadAttention(nn.Module):
         Args:
             weights: one matrix per head.
             form: as in the constructor.
-            **options: `scale`, `dropout`, `window` and `positions`, as in the constructor.
+            **options: `scale`, `dropout`, `window`, `positions`, `qk_norm` and `softcap`, as in the
+                constructor.
 
         Raises:
-            ConfigError: sizes or options that a layer cannot have.
+            ConfigError: sizes or options that a layer cannot have, or weights of a norm of queries
+                or keys without `qk_norm`.
         """
+        check_norm_is_given(weights, options.get("qk_norm"))
         layer = cls(
             embed_dim=weights.embed_dim,
             num_heads=weights.num_heads,
@@ -154,6 +172,8 @@ class MultiHeadAttention(nn.Module):
             vdim=weights.w_v.shape[1],
             bias=any(b is not None for b in (weights.b_q, weights.b_k, weights.b_v)),
             out_bias=weights.b_o is not None,
+            sinks=weights.sinks is not None,
+            gate=None if weights.w_g is None else "sigmoid",
             form=form,
             device=weights.w_q.device,
             dtype=weights.w_q.dtype,
@@ -192,8 +212,8 @@ class MultiHeadAttention(nn.Module):
         """The heads as modules, always the same objects; their weights are views of the parameters.
 
         Forward hooks on a head, and on its hook points (`hook_q`, `hook_k`, `hook_v`,
-        `hook_scores`, `hook_weights`, `hook_message`), fire in every form and may replace the
-        value. While one is registered, the fused form computes step by step.
+        `hook_scores`, `hook_weights`, `hook_message`, `hook_gate`), fire in every form and may
+        replace the value. While one is registered, the fused form computes step by step.
         """
         if self._heads is None:
             heads = LayerHeads(LayerHead(self, h) for h in range(self.config.num_heads))
@@ -252,6 +272,8 @@ class MultiHeadAttention(nn.Module):
         dropout = self.config.dropout if self.training else 0.0
         head_outputs, weights = self._attend(heads, visibility, need_weights, dropout, ats)
         head_outputs = masked_heads(head_outputs, head_mask)
+        if (gate := self._gate(query, ats)) is not None:
+            head_outputs = head_outputs * gate
         output: Tensor = self.out_proj(merge_heads(head_outputs))  # (B, T, H*v) to (B, T, D)
         if weights is not None:
             return (output, weights) if cache is None else (output, weights, cache)
@@ -293,7 +315,7 @@ class MultiHeadAttention(nn.Module):
         form: TracedForm = "loop" if self.form == "loop" else "packed"
         steps = self._steps(heads, visibility, 0.0, ats)
         steps = replace(steps, head_outputs=masked_heads(steps.head_outputs, head_mask))
-        return trace_from_steps(form, query, heads, steps, weights)
+        return trace_from_steps(form, query, heads, steps, weights, self._gate(query, ats))
 
     def _attend(
         self,
@@ -308,12 +330,22 @@ class MultiHeadAttention(nn.Module):
             steps = self._steps(heads, visibility, dropout, ats)
             return steps.head_outputs, steps.attn_weights if need_weights else None
         q, k, v, scale, needed = heads.q, heads.k, heads.v, self.config.scale, None
+        scoring: Scoring = {"softcap": self.config.softcap, "sinks": self.sinks}
         if need_weights:
-            needed = packed_weights(q, k, scale=scale, visibility=visibility)
+            needed = packed_weights(q, k, scale=scale, visibility=visibility, **scoring)
         if needed is not None and q.dtype in (torch.float32, torch.float64):
             return weighted_values(needed, v, dropout), needed
-        out = fused_head_outputs(q, k, v, scale=scale, visibility=visibility, dropout=dropout)
+        out = fused_head_outputs(
+            q, k, v, scale=scale, visibility=visibility, dropout=dropout, **scoring
+        )
         return out, needed
+
+    def _gate(self, query: Tensor, ats: Sequence[At] | None) -> Tensor | None:
+        """What head outputs are multiplied by, (B, H, T, v), after hooks; None without a gate."""
+        if self.gate_proj is None:
+            return None
+        opened = torch.sigmoid(self.gate_proj(query))  # (B, T, H*v)
+        return at_each_head(ats, "gate", split_heads(opened, self.config.num_heads))
 
     def _steps(
         self,
@@ -324,18 +356,28 @@ class MultiHeadAttention(nn.Module):
     ) -> AttentionSteps:
         """Every step, by the loop form if it is set, else by the packed form."""
         form = loop_steps if self.form == "loop" else packed_steps
-        return form(heads, scale=self.config.scale, visibility=visibility, dropout=dropout, ats=ats)
+        return form(
+            heads,
+            scale=self.config.scale,
+            visibility=visibility,
+            dropout=dropout,
+            ats=ats,
+            softcap=self.config.softcap,
+            sinks=self.sinks,
+        )
 
     def _project(
         self, query: Tensor, key: Tensor | None, value: Tensor | None, kv_cache: KVCache | None
     ) -> tuple[ProjectedHeads, KVCache | None, Sequence[At] | None]:
-        """Project, split into heads, apply rotary positions and put cached keys first."""
+        """Project, split into heads, normalise, rotate, and put cached keys first."""
         is_self = key is None and value is None
         key = query if key is None else key
         value = key if value is None else value
         inputs = (query, key, value)
         check_inputs(self.config, parameter_dtype(self, self.config), *inputs, kv_cache)
         q, k, v = self._projected(inputs, is_self)
+        if (norm := self.config.qk_norm) is not None:
+            q, k = normed_heads(norm, self.q_norm, q), normed_heads(norm, self.k_norm, k)
         past = 0 if kv_cache is None else kv_cache.seq_len
         if isinstance(positions := self.config.positions, Rotary):
             q = rotate(q, positions, past + k.shape[2] - q.shape[2])

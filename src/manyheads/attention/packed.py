@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from manyheads.attention.hooks import At, at_each_head
+from manyheads.attention.scoring import capped, weights_and_sinks
 from manyheads.attention.steps import AttentionSteps, ProjectedHeads
 from manyheads.core.masks import (
     Visibility,
@@ -35,6 +36,8 @@ def packed_steps(
     visibility: Visibility,
     dropout: float = 0.0,
     ats: Sequence[At] | None = None,
+    softcap: float | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
 ) -> AttentionSteps:
     """Attend with all heads at once and keep every step.
 
@@ -44,6 +47,8 @@ def packed_steps(
         visibility: which query sees which key.
         dropout: fraction of weights dropped, the rest divided by one minus it; 0 outside training.
         ats: one per head, passes each step through its hooks; None if there are none.
+        softcap: the limit of the scores, or None.
+        sinks: one score per head that takes part in the softmax, (H,), or None.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.
     """
@@ -51,13 +56,17 @@ def packed_steps(
     k, v = repeat_kv(heads.k, num_heads), repeat_kv(heads.v, num_heads)
     scores = at_each_head(ats, "scores", (q * scale) @ k.mT)  # (B, H, T, S)
     allowed, bias = visibility.rows(0, q.shape[2], q.device)
-    masked_scores = mask_scores(scores, allowed, bias)
-    attn_weights = at_each_head(ats, "weights", softmax_over_keys(masked_scores, allowed))
+    capped_scores = None if softcap is None else capped(scores, softcap)
+    masked_scores = mask_scores(scores if capped_scores is None else capped_scores, allowed, bias)
+    attn_weights, sink_weights = weights_and_sinks(masked_scores, allowed, sinks)
+    attn_weights = at_each_head(ats, "weights", attn_weights)
     return AttentionSteps(
         scores=scores,
         masked_scores=masked_scores,
         attn_weights=attn_weights,
         head_outputs=at_each_head(ats, "message", weighted_values(attn_weights, v, dropout)),
+        capped_scores=capped_scores,
+        sink_weights=sink_weights,
     )
 
 
@@ -81,21 +90,30 @@ def packed_weights(
     *,
     scale: float,
     visibility: Visibility,
+    softcap: float | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
 ) -> Float[Tensor, "B H T S"]:
     """Attention weights alone, computed in place, so that only the result is of size T x S.
 
-    Gradients reach q and k. While tracing or compiling, for tensor subclasses, and for masks that
-    need a gradient, the weights are computed step by step, which needs more memory.
+    Gradients reach q and k. While tracing or compiling, for tensor subclasses, for masks that need
+    a gradient, and with a soft-cap or sinks, the weights are computed step by step, which needs
+    more memory.
 
     Args:
         q: queries, (B, H, T, d).
         k: keys, (B, G, S, d).
         scale: what each q·k is multiplied by.
         visibility: which query sees which key.
+        softcap: the limit of the scores, or None.
+        sinks: one score per head that takes part in the softmax, (H,), or None.
     """
     keys = repeat_kv(k, q.shape[1])  # (B, H, S, d)
     mask = visibility.attn_mask
     mask_learns = torch.is_grad_enabled() and mask is not None and mask.requires_grad
+    if softcap is not None or sinks is not None:
+        heads = ProjectedHeads(q=q, k=k, v=k[..., :0])
+        options: dict[str, Any] = {"visibility": visibility, "softcap": softcap, "sinks": sinks}
+        return packed_steps(heads, scale=scale, **options).attn_weights
     if mask_learns or _is_recorded(q):
         return _weights_by_steps(q, keys, scale, visibility)
     learns = torch.is_grad_enabled() and (q.requires_grad or keys.requires_grad)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from manyheads.attention.norms import register_norms
 from manyheads.core.config import AttentionConfig
 from manyheads.core.errors import ConfigError
 from manyheads.core.weights import HeadWeights
@@ -42,6 +43,13 @@ def register_parameters(layer: nn.Module, config: AttentionConfig, where: dict[s
         made = None if shape is None else nn.Parameter(torch.empty(shape, **where))
         layer.register_parameter(name, made)
     layer.out_proj = nn.Linear(config.concat_dim, config.embed_dim, bias=config.out_bias, **where)
+    register_norms(layer, config, where)
+    sinks = nn.Parameter(torch.empty(config.num_heads, **where)) if config.sinks else None
+    layer.register_parameter("sinks", sinks)
+    layer.register_module("gate_proj", None)
+    if config.gate is not None:
+        sizes = (config.embed_dim, config.concat_dim)
+        layer.gate_proj = nn.Linear(*sizes, bias=config.bias, **where)
 
 
 def _check_where(device: object, dtype: object) -> None:
@@ -58,7 +66,10 @@ def _check_where(device: object, dtype: object) -> None:
 
 
 def reset_parameters(layer: nn.Module) -> None:
-    """Initial values as in `nn.MultiheadAttention`: Xavier uniform weights, zero biases."""
+    """Initial values as in `nn.MultiheadAttention`: Xavier uniform weights, zero biases.
+
+    Sinks are zero, norms one; a gate begins as `nn.Linear` does.
+    """
     for name, parameter in layer.named_parameters(recurse=False):
         if name.endswith("weight"):
             nn.init.xavier_uniform_(parameter)
@@ -67,6 +78,9 @@ def reset_parameters(layer: nn.Module) -> None:
     out_proj = layer.out_proj
     assert isinstance(out_proj, nn.Linear)
     out_proj.reset_parameters()
+    for part in (layer.q_norm, layer.k_norm, layer.gate_proj):
+        if isinstance(part, nn.RMSNorm | nn.LayerNorm | nn.Linear):
+            part.reset_parameters()
     if out_proj.bias is not None:
         nn.init.zeros_(out_proj.bias)
 
@@ -128,6 +142,14 @@ def heads_from_parameters(layer: nn.Module, config: AttentionConfig) -> HeadWeig
     per_head, rows = input_heads(layer, config)
     joined = _value(layer, "out_proj.weight")
     out = joined.view(config.embed_dim, config.num_heads, config.v_head_dim)  # (D, H, v)
+    gain, shift = _norm_rows(layer, "weight"), _norm_rows(layer, "bias")
+    gates: dict[str, Tensor] = {}
+    if config.gate:
+        gates["w_g"] = (
+            _value(layer, "gate_proj.weight").view(config.num_heads, -1, config.embed_dim).mT
+        )
+    if config.gate and config.bias:
+        gates["b_g"] = _value(layer, "gate_proj.bias").view(config.num_heads, -1)
     return HeadWeights(
         w_q=per_head[0],
         w_k=per_head[1],
@@ -137,16 +159,48 @@ def heads_from_parameters(layer: nn.Module, config: AttentionConfig) -> HeadWeig
         b_k=rows[1],
         b_v=rows[2],
         b_o=_value(layer, "out_proj.bias") if config.out_bias else None,
+        q_gain=gain[0],
+        k_gain=gain[1],
+        q_shift=shift[0],
+        k_shift=shift[1],
+        sinks=_value(layer, "sinks") if config.sinks else None,
+        **gates,
     )
+
+
+def _norm_rows(layer: nn.Module, part: str) -> list[Tensor | None]:
+    """One parameter of the norms of queries and of keys; None where there is none."""
+    norms = (getattr(layer, "q_norm", None), getattr(layer, "k_norm", None))
+    return [None if norm is None else getattr(norm, part, None) for norm in norms]
+
+
+def _check_sizes(given: dict[str, Tensor], own: dict[str, Tensor]) -> None:
+    for name, tensor in given.items():
+        if name not in own:
+            raise ConfigError(
+                f"{name} ({tuple(tensor.shape)}) has no place in this layer: remove it"
+            )
+        if tensor.shape != own[name].shape:
+            raise ConfigError(
+                f"{name} has shape {tuple(tensor.shape)}, expected {tuple(own[name].shape)}: check "
+                "whether qk_norm.over is the model's"
+            )
 
 
 @torch.no_grad()
 def copy_heads_into(layer: nn.Module, config: AttentionConfig, weights: HeadWeights) -> None:
-    """Copy weights into a layer of the same sizes, bit for bit; missing biases become zero."""
+    """Copy weights into a layer of the same sizes, bit for bit.
+
+    Missing biases and shifts become zero, missing scales of norms one.
+
+    Raises:
+        ConfigError: a tensor of another size than the layer's, or one that the layer lacks.
+    """
     views = heads_from_parameters(layer, config)
+    _check_sizes(weights.tensors(), views.tensors())
     for name, target in views.tensors().items():
         source = getattr(weights, name)
         if source is None:
-            target.zero_()
+            target.fill_(1.0 if name.endswith("gain") else 0.0)
         else:
             target.copy_(source)

@@ -1,10 +1,56 @@
 """How positions enter attention: a rotation of q and k (rotary), or a linear bias on the scores."""
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.core.config import LinearBias, Rotary
+from manyheads.core.variants import RotaryScaling
+
+
+def rotary_frequencies(
+    rotary: Rotary, width: int, device: torch.device | None = None
+) -> Float[Tensor, " half"]:
+    """Radians per position of each channel pair, in float64.
+
+    Args:
+        rotary: base and scaling.
+        width: channels that are rotated; even.
+        device: where to make them.
+
+    Source: Su et al. 2021, arXiv:2104.09864, section 3.2.2; scaled as in `RotaryScaling`.
+    """
+    exponent = torch.arange(0, width, 2, dtype=torch.float64, device=device) / width
+    scaling, base = rotary.scaling, rotary.base
+    if scaling is not None and scaling.type == "ntk":
+        base = base * scaling.factor ** (width / max(1, width - 2))
+    frequencies: Tensor = base**-exponent
+    if scaling is None or scaling.type == "ntk":
+        return frequencies
+    kept = _part_kept(scaling, rotary.base, frequencies, width)
+    return kept * frequencies + (1.0 - kept) * frequencies / scaling.factor
+
+
+def _part_kept(scaling: RotaryScaling, base: float, frequencies: Tensor, width: int) -> Tensor:
+    """How much of each frequency stays, from 0 (divided by the factor) to 1 (as it was)."""
+    if scaling.original_length is None:
+        return torch.zeros_like(frequencies)
+    if scaling.type == "llama3":
+        turns = scaling.original_length * frequencies / (2.0 * math.pi)
+        low, high = scaling.low_freq_factor, scaling.high_freq_factor
+        return ((turns - low) / (high - low)).clamp(0.0, 1.0)
+    first, last = (
+        width * math.log(scaling.original_length / (beta * 2.0 * math.pi)) / (2.0 * math.log(base))
+        for beta in (scaling.beta_fast, scaling.beta_slow)
+    )
+    if scaling.truncate:
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, width - 1)
+    pair = torch.arange(width // 2, dtype=torch.float64, device=frequencies.device)
+    gap = last - first if last != first else 0.001  # as in the published code
+    return 1.0 - ((pair - first) / gap).clamp(0.0, 1.0)
 
 
 def rotary_angles(
@@ -13,7 +59,7 @@ def rotary_angles(
     """Angles in radians of positions start to start + length - 1, one per channel pair, in float64.
 
     Args:
-        rotary: base and pairing.
+        rotary: base and scaling.
         width: channels that are rotated; even.
         start: position of the first row.
         length: T.
@@ -21,9 +67,8 @@ def rotary_angles(
 
     Source: Su et al. 2021, arXiv:2104.09864, section 3.2.2.
     """
-    exponent = torch.arange(0, width, 2, dtype=torch.float64, device=device) / width
     position = torch.arange(start, start + length, dtype=torch.float64, device=device)
-    return torch.outer(position, rotary.base**-exponent)
+    return torch.outer(position, rotary_frequencies(rotary, width, device))
 
 
 def rotate(x: Float[Tensor, "B N T d"], rotary: Rotary, start: int) -> Float[Tensor, "B N T d"]:
@@ -39,7 +84,10 @@ def rotate(x: Float[Tensor, "B N T d"], rotary: Rotary, start: int) -> Float[Ten
     width = x.shape[-1] if rotary.dim is None else rotary.dim
     work = x.dtype if x.dtype in (torch.float32, torch.float64) else torch.float32
     angles = rotary_angles(rotary, width, start, x.shape[-2], x.device)
-    cos, sin = angles.cos().to(work), angles.sin().to(work)  # (T, width / 2)
+    cos, sin = angles.cos(), angles.sin()  # (T, width / 2)
+    if rotary.scaling is not None and rotary.scaling.magnitude != 1.0:
+        cos, sin = cos * rotary.scaling.magnitude, sin * rotary.scaling.magnitude
+    cos, sin = cos.to(work), sin.to(work)
     turned = x[..., :width].to(work)
     if rotary.style == "half":
         first, second = turned.chunk(2, dim=-1)

@@ -19,7 +19,8 @@ class SingleHead(Hookable):
     """One attention head with its own projections: it reads the full width and returns its message.
 
     Hooks read or replace each step: `head.hook_weights.register_forward_hook(...)`; the points are
-    `hook_q`, `hook_k`, `hook_v`, `hook_scores`, `hook_weights` and `hook_message`.
+    `hook_q`, `hook_k`, `hook_v`, `hook_scores`, `hook_weights` and `hook_message`, and in layers
+    with a gate `hook_gate`.
 
     Args:
         embed_dim: D, the width of the query input.
@@ -114,7 +115,8 @@ class SingleHead(Hookable):
 class LayerHead(SingleHead):
     """Head h of a layer: its weights are views of the layer's parameters, so gradients reach them.
 
-    Called on its own it is a `SingleHead` that sees every key and knows no positions. In each call
+    Called on its own it is a `SingleHead` that sees every key and knows no positions. A head of a
+    layer with a norm, soft-cap, sinks or gate cannot be called on its own. In each call
     of the layer its hooks fire: those of its hook points, and forward hooks of the head itself,
     which get the layer's (query, key, value) and the head's message.
 
@@ -159,9 +161,17 @@ class LayerHead(SingleHead):
             allowed: (B, T, S) or (1, T, S), True = may attend; None allows all.
             bias: (B, T, S) or (1, T, S), added to the scores; None adds nothing.
             message: what the layer computed already, (B, T, v); it is returned.
+
+        Raises:
+            ConfigError: the layer has a norm, soft-cap, sinks or gate, which a head alone lacks.
         """
         if message is not None:
             return message
+        if lacking := self.layer.config.variants:
+            raise ConfigError(
+                f"heads[{self.index}] (of a layer with {lacking[0]}) cannot be called on its own: "
+                "call the layer, and read the head with its hook points"
+            )
         return super().forward(query, key, value, allowed=allowed, bias=bias)
 
     def at_in_call(self, inputs: tuple[Tensor, Tensor, Tensor], name: Point, x: Tensor) -> Tensor:

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Literal, TypedDict, get_args
+from typing import Literal, TypedDict, Unpack, get_args
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.numbers import check_count, check_number, divisors
+from manyheads.core.variants import QKNorm, RotaryScaling
 
 TracedForm = Literal["loop", "packed"]
 """Forms that keep every step."""
@@ -15,50 +16,7 @@ Form = Literal[TracedForm, "fused"]
 """Forms of attention, all of which compute the same; each is a module of `attention/`."""
 FORMS: tuple[Form, ...] = get_args(Form)
 RotaryStyle = Literal["half", "interleaved"]
-
-
-def _divisors(number: int) -> str:
-    low = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
-    found = [str(n) for n in sorted({*low, *(number // n for n in low)})]
-    shown = found if len(found) <= 6 else [*found[:5], "...", found[-1]]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
-
-
-def whole_number(name: str, value: object) -> int:
-    """Check that an argument is an integer, also one of NumPy, and return it as an `int`.
-
-    Raises:
-        ConfigError: it is of another type.
-    """
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ConfigError(f"{name} ({value!r}) must be a whole number: use an int such as 8")
-    return int(value)
-
-
-def _check_count(name: str, value: object, least: int = 1) -> int:
-    number = whole_number(name, value)
-    if number < least:
-        raise ConfigError(f"{name} ({number}) must be at least {least}: use {least} or more")
-    return number
-
-
-def _is_finite(value: Real) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number or fraction beyond the largest float
-        return False
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, int) and value.bit_length() > 1024:
-        return f"an int of {value.bit_length()} bits"
-    return repr(value)
-
-
-def _check_number(name: str, value: object, remedy: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not _is_finite(value):
-        raise ConfigError(f"{name} ({_shown(value)}) must be a finite number: {remedy}")
-    return float(value)
+Gate = Literal["sigmoid"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,18 +32,25 @@ class Rotary:
     """"half" pairs channel i with i + dim/2 (Llama, GPT-NeoX); "interleaved" 2i with 2i + 1."""
     dim: int | None = None
     """Channels of each head that are rotated, from the first; None rotates all of head_dim."""
+    scaling: RotaryScaling | None = None
+    """Changed frequencies, for more positions than in training; None changes nothing."""
 
     def __post_init__(self) -> None:
         """Check the settings that do not depend on a layer."""
-        if _check_number("base", self.base, "use 10000.0") <= 0:
+        if check_number("base", self.base, "use 10000.0") <= 0:
             raise ConfigError(f"base ({self.base}) must be positive: use 10000.0")
         if self.style not in get_args(RotaryStyle):
             raise ConfigError(
                 f'style ({self.style!r}) is not a rotary pairing: use "half" or "interleaved"'
             )
-        if self.dim is not None and _check_count("dim", self.dim, 2) % 2:
+        if self.dim is not None and check_count("dim", self.dim, 2) % 2:
             raise ConfigError(
                 f"dim ({self.dim}) must be even, channels are rotated in pairs: use {self.dim - 1}"
+            )
+        if not isinstance(self.scaling, RotaryScaling | None):
+            raise ConfigError(
+                f"scaling ({self.scaling!r}) must be RotaryScaling(...) or None: "
+                'use manyheads.RotaryScaling(type="linear", factor=2.0)'
             )
 
 
@@ -104,7 +69,7 @@ class LinearBias:
         if self.slopes is not None:
             if not isinstance(self.slopes, Iterable):
                 raise ConfigError(f"slopes ({self.slopes!r}) must be a tuple: give one per head")
-            checked = tuple(_check_number("slopes", s, "use finite slopes") for s in self.slopes)
+            checked = tuple(check_number("slopes", s, "use finite slopes") for s in self.slopes)
             object.__setattr__(self, "slopes", checked)
 
 
@@ -115,6 +80,15 @@ _COUNTS = (
 )
 
 
+class Variants(TypedDict, total=False):
+    """Options beyond the published layer; as the fields of `AttentionConfig`."""
+
+    qk_norm: QKNorm | None
+    softcap: float | None
+    sinks: bool
+    gate: Gate | None
+
+
 class LayerOptions(TypedDict, total=False):
     """Options of a layer that its weights do not determine; as in its constructor."""
 
@@ -122,6 +96,8 @@ class LayerOptions(TypedDict, total=False):
     scale: float | None
     window: int | None
     positions: Positions | None
+    qk_norm: QKNorm | None
+    softcap: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +133,14 @@ class AttentionConfig:
     """Number of keys that a query sees: its own and earlier ones; None means all."""
     positions: Positions | None
     """How positions enter the scores; None means no positions."""
+    qk_norm: QKNorm | None = None
+    """How queries and keys are normalised before rotary positions; None means not."""
+    softcap: float | None = None
+    """c: scores become c * tanh(scores / c) before the mask; None leaves them as they are."""
+    sinks: bool = False
+    """Whether each head has a learned score that takes part in the softmax, without a value."""
+    gate: Gate | None = None
+    """"sigmoid": head outputs are multiplied by a sigmoid of the query input; None means not."""
 
     @classmethod
     def of(  # noqa: PLR0913 - mirrors the constructor of nn.MultiheadAttention
@@ -175,17 +159,18 @@ class AttentionConfig:
         scale: float | None = None,
         window: int | None = None,
         positions: Positions | None = None,
+        **variants: Unpack[Variants],
     ) -> "AttentionConfig":
         """Fill in the defaults: G = H, d = D / H, value width d, kdim = vdim = D, scale 1/sqrt(d).
 
         Raises:
             ConfigError: a size or flag that no layer can have.
         """
-        embed_dim = _check_count("embed_dim", embed_dim)
-        num_heads = _check_count("num_heads", num_heads)
+        embed_dim = check_count("embed_dim", embed_dim)
+        num_heads = check_count("num_heads", num_heads)
         if head_dim is None:
             head_dim = _default_head_dim(embed_dim, num_heads)
-        head_dim = _check_count("head_dim", head_dim)
+        head_dim = check_count("head_dim", head_dim)
         return cls(
             embed_dim=embed_dim,
             num_heads=num_heads,
@@ -200,6 +185,7 @@ class AttentionConfig:
             scale=1.0 / math.sqrt(head_dim) if scale is None else scale,
             window=window,
             positions=positions,
+            **variants,
         )
 
     def __post_init__(self) -> None:
@@ -210,14 +196,15 @@ class AttentionConfig:
         """
         for name in _COUNTS:
             if name != "window" or self.window is not None:
-                object.__setattr__(self, name, _check_count(name, getattr(self, name)))
-        for name in ("bias", "out_bias"):
+                object.__setattr__(self, name, check_count(name, getattr(self, name)))
+        for name in ("bias", "out_bias", "sinks"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise ConfigError(f"{name} ({value!r}) must be a bool: use True or False")
         _check_kv_heads(self.num_heads, self.num_kv_heads)
         _check_dropout_and_scale(self.dropout, self.scale)
         _check_positions(self.positions, self.num_heads, self.head_dim)
+        _check_variants(self.qk_norm, self.softcap, self.gate)
 
     @property
     def has_one_input_width(self) -> bool:
@@ -235,12 +222,18 @@ class AttentionConfig:
         """Width of the joined head outputs, H times the value width."""
         return self.num_heads * self.v_head_dim
 
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Names of the options in use that `nn.MultiheadAttention` and a plain head lack."""
+        names = ("qk_norm", "softcap", "sinks", "gate")
+        return tuple(name for name in names if getattr(self, name))
+
 
 def _default_head_dim(embed_dim: int, num_heads: int) -> int:
     if embed_dim % num_heads:
         raise ConfigError(
             f"num_heads ({num_heads}) must divide embed_dim ({embed_dim}): "
-            f"use {_divisors(embed_dim)}, or pass head_dim"
+            f"use {divisors(embed_dim)}, or pass head_dim"
         )
     return embed_dim // num_heads
 
@@ -249,17 +242,28 @@ def _check_kv_heads(num_heads: int, num_kv_heads: int) -> None:
     if num_heads % num_kv_heads:
         raise ConfigError(
             f"num_kv_heads ({num_kv_heads}) must divide num_heads ({num_heads}): "
-            f"use {_divisors(num_heads)}"
+            f"use {divisors(num_heads)}"
         )
 
 
 def _check_dropout_and_scale(dropout: object, scale: object) -> None:
-    if not 0.0 <= _check_number("dropout", dropout, "use a fraction such as 0.1") < 1.0:
+    if not 0.0 <= check_number("dropout", dropout, "use a fraction such as 0.1") < 1.0:
         raise ConfigError(
             f"dropout ({dropout}) must be at least 0 and below 1: use a fraction such as 0.1"
         )
-    if _check_number("scale", scale, "use None for 1/sqrt(head_dim)") < 0:
+    if check_number("scale", scale, "use None for 1/sqrt(head_dim)") < 0:
         raise ConfigError(f"scale ({scale}) must not be negative: use None for 1/sqrt(head_dim)")
+
+
+def _check_variants(qk_norm: object, softcap: object, gate: object) -> None:
+    if not isinstance(qk_norm, QKNorm | None):
+        raise ConfigError(
+            f"qk_norm ({qk_norm!r}) must be QKNorm(...) or None: use manyheads.QKNorm()"
+        )
+    if softcap is not None and check_number("softcap", softcap, "use 50.0") <= 0:
+        raise ConfigError(f"softcap ({softcap}) must be positive: use None for no cap")
+    if gate is not None and gate not in get_args(Gate):
+        raise ConfigError(f'gate ({gate!r}) is not known: use "sigmoid" or None')
 
 
 def _check_positions(positions: object, num_heads: int, head_dim: int) -> None:

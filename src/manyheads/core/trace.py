@@ -6,7 +6,7 @@ their axes are declared once, by the fields of the class.
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -48,26 +48,33 @@ class AttentionTrace:
     x: Float[Tensor, "B T D"]
     """The query input, (B, T, D)."""
     q: Float[Tensor, "B H T d"]
-    """Queries, (B, H, T, d), rotated if the layer has rotary positions."""
+    """Queries, (B, H, T, d), normalised and rotated if the layer does so."""
     k: Float[Tensor, "B G S d"]
-    """Keys, (B, G, S, d), rotated likewise, cached ones first."""
+    """Keys, (B, G, S, d), normalised and rotated likewise, cached ones first."""
     v: Float[Tensor, "B G S v"]
     """Values, (B, G, S, v), cached ones first."""
     scores: Float[Tensor, "B H T S"]
     """q·k times the scale, before any mask, (B, H, T, S)."""
+    capped_scores: Float[Tensor, "B H T S"] | None = None
+    """Scores after the soft-cap, (B, H, T, S), or None."""
     masked_scores: Float[Tensor, "B H T S"]
-    """Scores plus additive masks and position bias, -inf where blocked, (B, H, T, S)."""
+    """Scores, capped if there is a soft-cap, plus additive masks and position bias, -inf where
+    blocked, (B, H, T, S)."""
     attn_weights: Float[Tensor, "B H T S"]
     """Softmax of the masked scores over keys, (B, H, T, S); zeros where no key is allowed."""
+    sink_weights: Float[Tensor, "B H T"] | None = None
+    """What the head's sink takes in the softmax, (B, H, T), or None."""
     head_outputs: Float[Tensor, "B H T v"]
     """Weighted sums of values, (B, H, T, v)."""
+    gate: Float[Tensor, "B H T v"] | None = None
+    """What head outputs are multiplied by before they are concatenated, (B, H, T, v), or None."""
     concat: Float[Tensor, "B T C"]
     """Head outputs concatenated in order, (B, T, C) with C = H * v."""
     w_o: Float[Tensor, "H v D"]
     """The output projection's rows by head, (H, v, D)."""
     head_contributions: Float[Tensor, "B H T D"]
     """What each head adds to the output, (B, H, T, D)."""
-    b_o: Float[Tensor, " D"] | None
+    b_o: Float[Tensor, " D"] | None = None
     """The output bias, (D,), or None."""
     output: Float[Tensor, "B T D"]
     """The layer's output, (B, T, D)."""
@@ -95,7 +102,7 @@ class AttentionTrace:
         return self.q.shape[1]
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors by name, in the order of computation; `b_o` only if there is one."""
+        """The tensors by name, in the order of computation; those that are None are left out."""
         found = {name: getattr(self, name) for name in FIELDS}
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
@@ -175,7 +182,7 @@ class AttentionTrace:
         Raises:
             TraceError: the text is not a trace.
         """
-        return _build(tensors_from_json(text, FIELDS))
+        return _build(tensors_from_json(text, FIELDS, OPTIONAL))
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file; an existing one is replaced only when the new one is whole.
@@ -198,7 +205,7 @@ class AttentionTrace:
         Raises:
             TraceError: the file is missing, damaged or not a trace.
         """
-        return _build(load_tensors(Path(path), FIELDS))
+        return _build(load_tensors(Path(path), FIELDS, OPTIONAL))
 
     def __str__(self) -> str:
         """One table per head for the first sample, in 80 columns."""
@@ -213,6 +220,7 @@ class AttentionTrace:
 
 _AXES = declared_axes(AttentionTrace)
 FIELDS = tuple(_AXES)
+OPTIONAL = tuple(f.name for f in fields(AttentionTrace) if f.default is None)
 
 
 def _build(found: tuple[str, dict[str, Tensor]]) -> AttentionTrace:
@@ -228,7 +236,7 @@ def _build(found: tuple[str, dict[str, Tensor]]) -> AttentionTrace:
         known = " or ".join(f'"{name}"' for name in TRACED_FORMS)
         raise TraceError(f"form ({quoted(form)}) is not known: use {known}")
     try:
-        return AttentionTrace(form=form, b_o=tensors.pop("b_o", None), **tensors)
+        return AttentionTrace(form=form, **tensors)
     except ManyHeadsError as error:
         raise TraceError(
             f"trace ({error}) has numbers that contradict each other: save it again"
@@ -239,9 +247,7 @@ def _check_sum(trace: AttentionTrace) -> None:
     """Check sum(head_contributions) + b_o = output, within the rounding of the parts."""
     contributions, output = trace.head_contributions, trace.output
     total = contributions.double().sum(dim=1)  # (B, T, D)
-    size = torch.einsum(
-        "bhtv,hvd->btd", trace.head_outputs.double().abs(), trace.w_o.double().abs()
-    )
+    size = trace.concat.double().abs() @ trace.w_o.double().abs().flatten(0, 1)  # (B, T, D)
     coarsest = max((contributions.dtype, output.dtype), key=unit_roundoff)
     limits = torch.finfo(coarsest)
     can_overflow = ~(size < limits.max)  # also true for NaN: the parts then need not add up

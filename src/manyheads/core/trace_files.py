@@ -59,12 +59,13 @@ def json_from_tensors(form: str, tensors: Mapping[str, Tensor]) -> str:
     return json.dumps(document, allow_nan=False)
 
 
-def tensors_from_json(text: str, fields: Sequence[str]) -> Found:
+def tensors_from_json(text: str, fields: Sequence[str], optional: Sequence[str]) -> Found:
     """Read what `json_from_tensors` wrote: the form, and the tensors by name.
 
     Args:
         text: the document.
-        fields: the names to read; only b_o may be absent.
+        fields: the names to read.
+        optional: those that may be absent.
 
     Raises:
         TraceError: the text is not a trace.
@@ -82,7 +83,7 @@ def tensors_from_json(text: str, fields: Sequence[str]) -> Found:
         raise TraceError(f"dtypes ({dtypes!r}) must be an object: give each field's dtype by name")
     tensors = {}
     for name in fields:
-        if name != "b_o" or document.get(name) is not None:
+        if name not in optional or document.get(name) is not None:
             tensors[name] = _tensor(name, document.get(name), dtypes.get(name))
     return str(document.get("form")), tensors
 
@@ -124,12 +125,13 @@ def save_tensors(form: str, tensors: Mapping[str, Tensor], path: Path) -> None:
     write_whole(path, content)
 
 
-def load_tensors(path: Path, fields: Sequence[str]) -> Found:
+def load_tensors(path: Path, fields: Sequence[str], optional: Sequence[str]) -> Found:
     """Read what `save_tensors` wrote: the form, and the tensors by name.
 
     Args:
         path: the file.
-        fields: the names to read; only b_o may be absent.
+        fields: the names to read.
+        optional: those that may be absent.
 
     Raises:
         TraceError: the file is missing, damaged or not a trace.
@@ -148,7 +150,7 @@ def load_tensors(path: Path, fields: Sequence[str]) -> Found:
             f"path ({path}) does not hold a trace: give what AttentionTrace.save wrote"
         )
     for name in fields:
-        if name not in tensors and name != "b_o":
+        if name not in tensors and name not in optional:
             raise TraceError(
                 f"path ({path}) has no tensor {name}: give what AttentionTrace.save wrote"
             )

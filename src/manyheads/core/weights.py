@@ -38,6 +38,20 @@ class HeadWeights:
     """(G, v); None where values have no bias."""
     b_o: Float[Tensor, " D"] | None = None
     """(D,), added once after the heads are mixed; None where the output has no bias."""
+    q_gain: Float[Tensor, " q"] | None = None
+    """(q,): scale of the normalised queries; q is d, or H*d for a norm over all heads."""
+    q_shift: Float[Tensor, " q"] | None = None
+    """(q,): added to the normalised queries."""
+    k_gain: Float[Tensor, " k"] | None = None
+    """(k,): scale of the normalised keys; k is d, or G*d for a norm over all heads."""
+    k_shift: Float[Tensor, " k"] | None = None
+    """(k,): added to the normalised keys."""
+    sinks: Float[Tensor, " H"] | None = None
+    """(H,), one score per head that takes part in the softmax; or None."""
+    w_g: Float[Tensor, "H D v"] | None = None
+    """(H, D, v), of the gate, which multiplies each head's output; None where there is no gate."""
+    b_g: Float[Tensor, "H v"] | None = None
+    """(H, v); None where the gate has no bias."""
 
     def __post_init__(self) -> None:
         """Check that the sizes agree."""

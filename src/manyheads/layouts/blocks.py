@@ -13,6 +13,7 @@ from torch import Tensor
 
 from manyheads.core.errors import LayoutError
 from manyheads.core.weights import HeadWeights
+from manyheads.layouts.limits import check_no_extras
 
 Orientation = Literal["rows", "columns"]
 
@@ -225,7 +226,12 @@ def heads_from_blocks(
 
 
 def blocks_from_heads(heads: HeadWeights) -> Blocks:
-    """The three input projections as blocks of rows, head after head."""
+    """The three input projections as blocks of rows, head after head.
+
+    Raises:
+        LayoutError: the weights have a norm, sinks or a gate, which would be lost.
+    """
+    check_no_extras(heads, "matrices of projections")
     weights = {part: getattr(heads, f"w_{part}").mT.flatten(0, 1) for part in "qkv"}
     biases = {part: getattr(heads, f"b_{part}") for part in "qkv"}
     return Blocks(

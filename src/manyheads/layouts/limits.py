@@ -41,6 +41,26 @@ def check_joined_width(sizes: Sizes, target: str) -> None:
         )
 
 
+EXTRAS = ("q_gain", "q_shift", "k_gain", "k_shift", "sinks", "w_g", "b_g")
+"""Fields of `HeadWeights` that layers without a norm of queries and keys, sinks and gate lack."""
+
+
+def check_no_extras(heads: HeadWeights, target: str, known: tuple[str, ...] = ()) -> None:
+    """Raise LayoutError if the weights have a norm, sinks or a gate that the target lacks."""
+    odd = [name for name in EXTRAS if name not in known and getattr(heads, name) is not None]
+    if odd:
+        raise LayoutError(
+            f"{odd[0]} (shape {tuple(getattr(heads, odd[0]).shape)}) has no place in {target}: "
+            "use another layout, or keep the layer"
+        )
+
+
+def without_extras(heads: HeadWeights) -> HeadWeights:
+    """The weights of the projections alone."""
+    nothing: dict[str, Any] = dict.fromkeys(EXTRAS)
+    return replace(heads, **nothing)
+
+
 def fill_input_biases(heads: HeadWeights) -> HeadWeights:
     """Give queries, keys and values without a bias a bias of zeros."""
     return replace(
@@ -70,4 +90,9 @@ def repeat_kv_heads(heads: HeadWeights) -> HeadWeights:
 
     names = ("w_k", "w_v", "b_k", "b_v")
     made: dict[str, Any] = {name: repeated(getattr(heads, name)) for name in names}
+    for name in ("k_gain", "k_shift"):
+        row: Tensor | None = getattr(heads, name)
+        if row is not None and len(row) != heads.head_dim:  # over all heads, which become more
+            each = row.view(heads.num_kv_heads, heads.head_dim)
+            made[name] = each.repeat_interleave(heads.num_heads // heads.num_kv_heads, 0).flatten()
     return replace(heads, **made)

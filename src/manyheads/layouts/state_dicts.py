@@ -1,12 +1,13 @@
 """State dicts of well-known modules to and from our weights.
 
 Weights alone do not tell how positions enter or which scale is used: give `positions` and `scale`
-to `MultiHeadAttention.from_weights`. Positions of Llama, GPT-NeoX and Falcon are rotary, of the
-style "half"; those of BLOOM are a linear bias.
+to `MultiHeadAttention.from_weights`, and `qk_norm` and `softcap` where the model has them. Llama,
+Phi, GPT-NeoX and Falcon have rotary positions of the style "half", BLOOM a linear bias. Mistral,
+Qwen3, OLMo 2, Gemma 2 and GPT-OSS use the names of Llama.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal
@@ -28,7 +29,13 @@ from manyheads.layouts.arrangements import (
     stacked_rows_from_heads,
 )
 from manyheads.layouts.blocks import JoinedWeights, SeparateWeights
-from manyheads.layouts.limits import check_joined_width, check_no_groups, check_value_width
+from manyheads.layouts.limits import (
+    check_joined_width,
+    check_no_extras,
+    check_no_groups,
+    check_value_width,
+    without_extras,
+)
 
 Arrangement = Literal["stacked rows", "stacked columns", "interleaved rows", "separate rows"]
 BiasRule = Literal["always", "all or none", "free"]
@@ -52,6 +59,8 @@ class StateLayout:
     """Whether query heads may share key/value heads."""
     has_free_width: bool = False
     """Whether the heads together may be wider or narrower than the model."""
+    extras: Mapping[str, str] = field(default_factory=dict)
+    """Name in the state dict by field of HeadWeights, of norms and sinks that modules may have."""
 
 
 def _joined(qkv: str, out: str) -> dict[str, str]:
@@ -105,6 +114,20 @@ STATE_LAYOUTS = (
         biases="free",
         has_groups=True,
         has_free_width=True,
+        extras={"q_gain": "q_norm.weight", "k_gain": "k_norm.weight", "sinks": "sinks"},
+    ),
+    StateLayout(
+        name="phi",
+        arrangement="separate rows",
+        names=_separate("dense"),
+        buffers=_ANGLES,
+        biases="always",
+        has_groups=True,
+        extras={
+            f"{part}_{row}": f"{part}_layernorm.{kind}"
+            for part in "qk"
+            for row, kind in (("gain", "weight"), ("shift", "bias"))
+        },
     ),
     StateLayout(
         name="whisper", arrangement="separate rows", names=_separate("out_proj"), biases="free"
@@ -149,10 +172,11 @@ def _check_state_names(state: Mapping[str, object], layout: StateLayout, start: 
     given = {name.removeprefix(start) for name in state if name.startswith(start)}
     biases = {name for part, name in layout.names.items() if part.endswith("_bias")}
     weights = set(layout.names.values()) - biases
+    allowed = {*layout.buffers, *layout.extras.values()}
     is_biased = layout.biases == "always" or (layout.biases == "all or none" and biases & given)
     required = weights | biases if is_biased else weights
     missing = sorted(start + name for name in required - given)
-    unexpected = sorted(start + name for name in given - required - biases - set(layout.buffers))
+    unexpected = sorted(start + name for name in given - required - biases - allowed)
     if missing or unexpected:
         faults = [f"lacks {', '.join(missing)}"] if missing else []
         faults += [f"has the unexpected {', '.join(unexpected)}"] if unexpected else []
@@ -266,7 +290,9 @@ def heads_from_state_dict(
     _check_state_names(state, chosen, start)
     tensors = {part: own[name] for part, name in chosen.names.items() if name in own}
     names = {part: start + name for part, name in chosen.names.items()}
-    for part, tensor in tensors.items():
+    extras = {part: own[name] for part, name in chosen.extras.items() if name in own}
+    names |= {part: start + name for part, name in chosen.extras.items()}
+    for part, tensor in {**tensors, **extras}.items():
         if not isinstance(tensor, Tensor):
             raise LayoutError(
                 f"{names[part]} ({type(tensor).__name__}) must be a tensor: load it first"
@@ -280,7 +306,7 @@ def heads_from_state_dict(
     else:
         heads = _JOINED_READERS[chosen.arrangement](JoinedWeights(names=names, **tensors), **counts)
     _check_sizes(heads, chosen)
-    return heads
+    return replace(heads, **extras)
 
 
 def state_dict_from_heads(
@@ -298,13 +324,15 @@ def state_dict_from_heads(
     """
     start, chosen = _with_dot(prefix), _layout_named(layout)
     _check_sizes(heads, chosen)
+    check_no_extras(heads, f'layout "{layout}"', tuple(chosen.extras))
     biases = {name: getattr(heads, name) for name in ("b_q", "b_k", "b_v", "b_o")}
     absent = [name for name, bias in biases.items() if bias is None]
     _check_biases_can_be_held(absent, len(biases), chosen)
     if chosen is TORCH and {heads.w_k.shape[1], heads.w_v.shape[1]} != {heads.embed_dim}:
         chosen = TORCH_SEPARATE
-    foreign = _WRITERS[chosen.arrangement](heads)
+    foreign = _WRITERS[chosen.arrangement](without_extras(heads))
     tensors = {name: getattr(foreign, part) for part, name in chosen.names.items()}
+    tensors |= {name: getattr(heads, part) for part, name in chosen.extras.items()}
     if chosen is TORCH_SEPARATE and heads.b_q is not None:
         tensors[_SHARED_BIAS] = torch.cat([getattr(foreign, f"{part}_bias") for part in "qkv"])
     return {start + name: t.detach().clone() for name, t in tensors.items() if t is not None}

@@ -77,8 +77,9 @@ def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         layer: one whose configuration `nn.MultiheadAttention` knows.
 
     Raises:
-        LayoutError: num_kv_heads, head_dim, v_head_dim, scale, window, positions or out_bias that
-            `nn.MultiheadAttention` does not have, or another kind of module.
+        LayoutError: num_kv_heads, head_dim, v_head_dim, scale, window, positions, out_bias,
+            qk_norm, softcap, sinks or gate that `nn.MultiheadAttention` does not have, or another
+            kind of module.
     """
     if not isinstance(layer, MultiHeadAttention):
         raise LayoutError(
@@ -218,6 +219,11 @@ def _check_torch_can_hold(layer: MultiHeadAttention) -> None:
         raise LayoutError(
             f"positions ({config.positions}) are unknown to {_TARGET}: keep the layer, or "
             "build it without"
+        )
+    if config.variants:
+        raise LayoutError(
+            f"{config.variants[0]} ({getattr(config, config.variants[0])}) is unknown to "
+            f"{_TARGET}: keep the layer, or build it without"
         )
     if config.out_bias != config.bias:
         raise LayoutError(
