@@ -18,7 +18,7 @@ from manyheads.web.site import write_site
 from tests.web.model_fixtures import grids_of, losses_of, switched_logits, write_shipped
 from tools.page.models import page_index, write_onnx_files
 
-NAME = re.compile(r"([\w-]+):(\w+?)(_change)?((?:\[[\w-]+\])*)")
+NAME = re.compile(r"([\w-]+):([\w.]+?)(_change)?((?:\[[\w-]+\])*)")
 COLLECT_ASKED = """() => {
   const above = (node, name) => node.closest(`[data-${name}]`)?.dataset[name] ?? "";
   return [...document.querySelectorAll("main [data-quantity]")].map((node) => [
@@ -145,12 +145,21 @@ def answer(shipped: Path, quantity: str, ids_text: str, heads_text: str) -> floa
     return _field(shipped, name, field, [*re.findall(r"\d+", tail)], ids, heads)
 
 
+def _hero_fact(shipped: Path, name: str, field: str, index: tuple[int, ...]) -> float:
+    """A fact of how often a name comes back, as the index of the shipped models has it."""
+    models = json.loads((shipped / "models.json").read_text(encoding="utf-8"))["models"]
+    value = models[name]["heroes"][field]
+    return float(value[index[0]] if index else value)
+
+
 def _field(
     shipped: Path, name: str, field: str, tail: list[str], ids: Any, heads: Any
 ) -> float | None:
     index = tuple(int(digits) for digits in tail)
     if field in ("tokens_per_second", "seconds", "milliseconds_per_word", "largest_gap"):
         return None
+    if field.startswith("heroes."):
+        return _hero_fact(shipped, name, field.removeprefix("heroes."), index)
     if field == "parameters":
         return float(_asked(shipped, name).config.num_parameters)
     if field == "logits":

@@ -98,6 +98,7 @@ def _model(
     known = {"run": f"{name}-seed{entry['seed']}", **entry}
     known["validation_loss"] = entry.get("validation_loss_float16", entry["validation_loss"])
     facts = {key: known[key] for key in _FACTS}
+    facts["heroes"] = entry.get("heroes")
     return {"name": name, "config": entry["config"], "weights": weights, "onnx": onnx, **facts}
 
 

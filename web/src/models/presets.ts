@@ -1,7 +1,7 @@
 /** Prompts of the models view, fixed before any model was asked.
  *
  * The quoted ones follow one rule: the first 20 words of the first two training stories and of the
- * first two test stories of the sample, split by `manyheads.data.windows.split_of_story`. In `presets.json`, `data_sha256` names the sample
+ * first two test stories of the sample, split by `manyheads.data.windows.split_of_normalised`. In `presets.json`, `data_sha256` names the sample
  * as studies name their data.
  */
 

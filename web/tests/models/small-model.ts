@@ -44,6 +44,7 @@ export const INDEX: ModelIndex = {
       parameters: 180,
       validation_loss: 1,
       test_loss: 1,
+      heroes: null,
     },
   ],
   runtime: { version: "1", wasm: [{ path: "ort.js", ...NO_FILE }], webgpu: [] },

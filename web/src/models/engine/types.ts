@@ -32,6 +32,19 @@ export interface FileFacts {
   sha256: string;
 }
 
+/** How often a model that continues a story says the hero's name again; shares from 0 to 1. */
+export interface HeroFacts {
+  /** Beginnings of validation stories, continuations of each, and their maximum length in words. */
+  beginnings: number;
+  seeds: number;
+  max_tokens: number;
+  share: number;
+  /** 95 % interval over beginnings. */
+  interval: [number, number];
+  /** The same share for the name of another beginning, which is chance. */
+  other_name: number;
+}
+
 /** A model that this page can load, and where its numbers come from (the *measured* badge). */
 export interface ModelInfo {
   /** "mlp", "one-head" or "four-heads". */
@@ -47,6 +60,8 @@ export interface ModelInfo {
   /** Nats per word: on the validation slice as shipped (float16), and on the test slice. */
   validation_loss: number;
   test_loss: number;
+  /** null where it was not measured. */
+  heroes: HeroFacts | null;
 }
 
 /** Everything that this page knows of its models before one is loaded. */
