@@ -95,8 +95,10 @@ def test_pattern_distances_against_scipy() -> None:
 
 def test_equal_heads_have_distance_zero_and_disjoint_heads_one() -> None:
     found = pattern_distances(rows([1.0, 0, 0], [1.0, 0, 0], [0, 0.5, 0.5]))
-    wanted = torch.tensor([[0, 0, 1], [0, 0, 1], [1, 1, 0]])
-    torch.testing.assert_close(found, wanted.to(found.dtype), rtol=0, atol=1e-12)
+    assert found[:2, :2].tolist() == [[0, 0], [0, 0]]
+    assert found[2, 2] == 0
+    # The logarithm of 2 is rounded differently on different processors.
+    assert found[2, :2].tolist() == found[:2, 2].tolist() == pytest.approx([1, 1], abs=1e-15)
 
 
 def test_a_single_head_has_no_diversity() -> None:

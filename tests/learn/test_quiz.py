@@ -65,7 +65,7 @@ def texts(entry: Any) -> Iterator[str]:
             yield from texts(part)
     elif isinstance(entry, dict):
         for name, part in entry.items():
-            if name not in ("id", "frame", "worksheet", "value", "numbers"):
+            if name not in ("id", "frame", "worksheet", "value", "numbers", "words"):
                 yield from texts(part)
 
 

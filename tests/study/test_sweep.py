@@ -13,7 +13,7 @@ from manyheads.study.site import Stopped
 from tests.study.tiny import at, ctrl_c, tiny
 
 CHECKED = tiny(
-    ("learning_rate = 0.02", "learning_rates = [1e-5, 0.05, 0.01]"),
+    ("learning_rate = 0.02", "learning_rates = [1e-5, 0.005, 0.01]"),
     ("warmup_steps = 2", "warmup_steps = 2\nlr_check_steps = 5"),
 )
 
@@ -31,19 +31,19 @@ def test_the_rate_with_the_least_validation_loss_is_chosen_for_all_seeds(tmp_pat
 
     result = run_study(CHECKED, out=tmp_path, report=report)
     assert result is not None
-    names = ["two-heads-lr1e-05", "two-heads-lr0.05", "two-heads-lr0.01"]
+    names = ["two-heads-lr1e-05", "two-heads-lr0.005", "two-heads-lr0.01"]
     assert told[:3] == names
     checks = [record(tmp_path / "checks", name) for name in names]
     assert [(run["steps"], run["seed"]) for run in checks] == [(5, 3)] * 3
     losses = {run["learning_rate"]: run["validation_loss"] for run in checks}
     chosen = min(losses, key=lambda rate: losses[rate])
-    assert losses[1e-5] > min(losses.values())
+    assert losses[1e-5] == max(losses.values())
     rates = {(run["model"], run["learning_rate"]) for run in result.runs}
     assert rates == {("mlp", 0.01), ("two-heads", chosen)}
     assert result.content["learning_rates"]["two-heads"] == {
         "chosen": chosen,
         "candidates": [
-            {"learning_rate": rate, "validation_loss": losses[rate]} for rate in (1e-5, 0.05, 0.01)
+            {"learning_rate": rate, "validation_loss": losses[rate]} for rate in (1e-5, 0.005, 0.01)
         ],
     }
     frozen = json.loads((tmp_path / "choices.json").read_text())
@@ -83,9 +83,9 @@ def test_a_study_whose_every_rate_diverges_says_so(tmp_path: Path) -> None:
 
 def test_a_check_has_a_schedule_of_its_own_length(tmp_path: Path) -> None:
     run_study(CHECKED, out=tmp_path, only=("two-heads-seed3",))
-    trace = record(tmp_path / "checks", "two-heads-lr0.05")["trace"]
+    trace = record(tmp_path / "checks", "two-heads-lr0.005")["trace"]
     assert [entry["step"] for entry in trace] == [4, 5]
-    assert trace[-1]["learning_rate"] == 0.05 * 1 / 3
+    assert trace[-1]["learning_rate"] == 0.005 * 1 / 3
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["two-heads-seed3"]
 
 
@@ -93,7 +93,7 @@ def test_checks_that_were_stopped_go_on(tmp_path: Path) -> None:
     only = ("two-heads-seed3",)
     run_study(CHECKED, out=tmp_path / "a", only=only)
     with pytest.raises(Stopped, match="run two-heads-lr0.01 is saved at step 1 of 5"):
-        press = at("two-heads-lr0.05", 5, ctrl_c)  # its last step: the next run stops
+        press = at("two-heads-lr0.005", 5, ctrl_c)  # its last step: the next run stops
         run_study(CHECKED, out=tmp_path / "b", only=only, report=press)
     run_study(CHECKED, out=tmp_path / "b", only=only, resume=True)
     for name in ("checks/two-heads-lr0.01", "runs/two-heads-seed3"):

@@ -39,8 +39,10 @@ def sightings(point: Point, text: str) -> tuple[Sighting, ...]:
 def _words(point: Point, text: str) -> Iterator[Sighting]:
     for label, stems in point.words:
         # A stem begins a word, or follows a sign: "sum" is in "summed", and not in "assume".
+        # A digit is a whole number: "0" is in "exactly 0", and not in "0.5" or "1.0".
         pattern = "|".join(re.escape(stem) for stem in stems)
-        found = re.search(rf"(?<![^\W_])(?:{pattern})\w*", text, re.IGNORECASE)
+        whole = rf"(?<![^\W_])(?<!\d[.,])(?:{pattern})(?![.,]\d)\w*"
+        found = re.search(whole, text, re.IGNORECASE)
         yield Sighting(label=label, saw=found[0].strip() if found else None)
 
 

@@ -23,7 +23,8 @@ export function sightings(point: Point, text: string): Sighting[] {
 function words({ words: rules }: Point, text: string): Sighting[] {
   return rules.map(([label, stems]) => {
     const pattern = stems.map((stem) => stem.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
-    const found = new RegExp(`(?<![\\p{L}\\p{N}])(?:${pattern})[\\p{L}\\p{N}_]*`, "iu").exec(text);
+    const whole = `(?<![\\p{L}\\p{N}])(?<!\\d[.,])(?:${pattern})(?![.,]\\d)[\\p{L}\\p{N}_]*`;
+    const found = new RegExp(whole, "iu").exec(text);
     return { label, saw: found ? found[0].trim() : null };
   });
 }
