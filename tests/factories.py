@@ -1,9 +1,10 @@
 """Layers, inputs, masks and calls for tests; axes that are free have sizes of their own."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from jaxtyping import config as jaxtyping_config
 from torch import Tensor
@@ -161,6 +162,15 @@ def assert_same(found: dict[str, Tensor], judge: dict[str, Tensor], allowed: flo
     for name, tensor in found.items():
         assert torch.isfinite(tensor).all(), name
         check_close(name, tensor, judge[name], allowed=allowed)
+
+
+def mostly_slow(cases: Iterable[Any], *quick: Any) -> list[Any]:
+    """Cases of a test: those named `quick` run by default, and the others are marked slow."""
+    listed = list(cases)
+    assert [case for case in quick if case not in listed] == []
+    return [
+        case if case in quick else pytest.param(case, marks=pytest.mark.slow) for case in listed
+    ]
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from manyheads.core.errors import SubjectError
 from manyheads.verify import assert_sound, check
 from manyheads.verify.subject import MaskSpec, ParamSpec
 from manyheads.verify.subject_files import subject_from_declared, subject_from_dict
+from tests.factories import annotations_unchecked
 from tests.verify.strangers import PARAMS, declaration, judge_by_one_call, write_strangers
 
 SIZES: dict[str, Any] = {"embed_dim": 12, "num_heads": 3, "form": "self", "params": PARAMS}
@@ -51,10 +52,12 @@ def test_a_faulty_module_raises_with_the_report(strangers: ModuleType) -> None:
 
 
 def test_the_traceback_ends_at_the_line_of_the_fault(strangers: ModuleType) -> None:
-    with pytest.raises(AssertionError, match="this attention is faulty: ") as caught:
+    match = "this attention is faulty: "
+    with annotations_unchecked(), pytest.raises(AssertionError, match=match) as caught:
         assert_sound(strangers.Faulty(), **SIZES)
     last = traceback.extract_tb(caught.value.__traceback__)[-1]
-    place = check(strangers.Faulty(), **SIZES).place
+    with annotations_unchecked():
+        place = check(strangers.Faulty(), **SIZES).place
     assert place is not None
     assert place.file == strangers.__file__
     assert (last.filename, last.lineno, last.line) == (place.file, place.line, place.code)

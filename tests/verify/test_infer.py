@@ -13,7 +13,7 @@ from manyheads.core.errors import SubjectError
 from manyheads.verify.infer import infer
 from manyheads.verify.isolation import judged
 from manyheads.verify.subject import CONVENTIONS, MaskSpec, Spec, Subject
-from tests.factories import annotations_unchecked
+from tests.factories import annotations_unchecked, mostly_slow
 
 E, H = 12, 3
 
@@ -143,7 +143,10 @@ def test_blocks_of_a_packed_weight_are_told_by_their_use() -> None:
     assert _verdict(KeyFirst) == ("sound", [])
 
 
-@pytest.mark.parametrize("convention", sorted(CONVENTIONS.keys() - {"lengths", "documents"}))
+MASKS = mostly_slow(sorted(CONVENTIONS.keys() - {"lengths", "documents"}), "additive", "blocked")
+
+
+@pytest.mark.parametrize("convention", MASKS)
 def test_a_padding_mask_is_understood_by_what_it_hides(convention: str) -> None:
     kind = type("Kind", (Masked,), {"says": convention})
     masks = _infer(kind).subject.call.masks

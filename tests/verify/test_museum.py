@@ -5,7 +5,7 @@ import pytest
 from manyheads.faults import FAULT_KINDS
 from tests.factories import annotations_unchecked
 from tests.house.sources import ROOT
-from tests.verify.test_grid import SAMPLE, measured
+from tests.verify.test_grid import ROWS, measured
 from tools.museum.examples import fault_examples
 from tools.museum.pages import example_text, page
 from tools.museum.showcase import SHEET, shown
@@ -20,7 +20,7 @@ def test_museum_has_an_exhibit_of_every_kind() -> None:
     assert len(heads) >= 30
 
 
-@pytest.mark.parametrize("fault", SAMPLE)
+@pytest.mark.parametrize("fault", ROWS)
 def test_exhibit_of_the_page_is_what_is_measured(fault: str) -> None:
     measured(fault)
     with annotations_unchecked():

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.verify.strangers import declaration, write_strangers
 
 
@@ -26,45 +28,59 @@ def write_manifest(folder: Path, *names: str) -> None:
     (folder / "manifest.json").write_text(json.dumps({"cases": cases}))
 
 
-def test_a_manifest_gives_a_test_for_each_subject(tmp_path: Path) -> None:
-    write_manifest(tmp_path, "Sound", "Drops", "Raises")
-    (tmp_path / "test_own.py").write_text("def test_own():\n    pass\n")
-    done = run_pytest(tmp_path, "-v", "--manyheads-subjects", "manifest.json")
+OWN = """
+from strangers_attention import Faulty
+from manyheads.verify import assert_sound
+
+def test_sum():
+    assert 1 + 1 == 2
+
+def test_own():
+    assert_sound(Faulty(), embed_dim=12, num_heads=3, form='self')
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """What a run over a manifest and a file of tests prints, and its report for a CI server."""
+    folder = tmp_path_factory.mktemp("found")
+    write_manifest(folder, "Sound", "Drops", "Raises", "Faulty")
+    (folder / "test_own.py").write_text(OWN)
+    asked = ("--manyheads-subjects", "manifest.json", "--junitxml", "found.xml")
+    done = run_pytest(folder, "-v", "--import-mode=prepend", *asked)
     assert done.returncode == 1, done.stderr
-    assert "collected 4 items" in done.stdout
-    assert "manyheads::sound PASSED" in done.stdout
-    assert "manyheads::drops FAILED" in done.stdout
-    assert "manyheads::raises FAILED" in done.stdout
-    assert "test_own.py::test_own PASSED" in done.stdout
-    assert "FAULTY: drops: strangers_attention.py:Drops" in done.stdout
-    assert "1. dropout-in-eval (error)" in done.stdout
-    assert "UNDETERMINED: raises" in done.stdout
-    assert "Traceback" not in done.stdout
+    return done.stdout, (folder / "found.xml").read_text()
 
 
-def test_a_failure_points_at_the_line_of_the_fault(tmp_path: Path) -> None:
-    write_manifest(tmp_path, "Faulty")
-    done = run_pytest(
-        tmp_path, "--manyheads-subjects", "manifest.json", "--junitxml", "found.xml", "-q"
-    )
-    assert re.search(r"\nstrangers_attention.py:\d+: faulty: ", done.stdout), done.stdout
-    assert re.search(r"FAILED manyheads::faulty - faulty: \S", done.stdout)
-    assert "\nSteps:\n" in done.stdout
-    assert re.search(r'<failure message="faulty: [^"]+">', (tmp_path / "found.xml").read_text())
+def test_a_manifest_gives_a_test_for_each_subject(found: tuple[str, str]) -> None:
+    printed, _ = found
+    assert "collected 6 items" in printed
+    assert "manyheads::sound PASSED" in printed
+    assert "manyheads::drops FAILED" in printed
+    assert "manyheads::raises FAILED" in printed
+    assert "test_own.py::test_sum PASSED" in printed
+    assert "FAULTY: drops: strangers_attention.py:Drops" in printed
+    assert "1. dropout-in-eval (error)" in printed
+    assert "UNDETERMINED: raises" in printed
+    assert "Traceback" not in printed
 
 
-def test_a_test_that_asserts_soundness_points_at_the_line_of_the_fault(tmp_path: Path) -> None:
-    (tmp_path / "test_own.py").write_text(
-        "from strangers_attention import Faulty\n"
-        "from manyheads.verify import assert_sound\n\n"
-        "def test_own():\n"
-        "    assert_sound(Faulty(), embed_dim=12, num_heads=3, form='self')\n"
-    )
-    done = run_pytest(tmp_path, "-q", "--import-mode=prepend", "test_own.py")
-    assert ">       assert_sound(Faulty()" in done.stdout, done.stdout
-    assert ">       return " in done.stdout, done.stdout
-    assert re.search(r"\nstrangers_attention.py:\d+: AssertionError", done.stdout)
-    assert "place.py" not in done.stdout
+def test_a_failure_points_at_the_line_of_the_fault(found: tuple[str, str]) -> None:
+    printed, report = found
+    assert re.search(r"\nstrangers_attention.py:\d+: faulty: ", printed), printed
+    assert re.search(r"FAILED manyheads::faulty - faulty: \S", printed)
+    assert "\nSteps:\n" in printed
+    assert re.search(r'<failure message="faulty: [^"]+">', report)
+
+
+def test_a_test_that_asserts_soundness_points_at_the_line_of_the_fault(
+    found: tuple[str, str],
+) -> None:
+    printed, _ = found
+    assert ">       assert_sound(Faulty()" in printed, printed
+    assert ">       return " in printed, printed
+    assert re.search(r"\nstrangers_attention.py:\d+: AssertionError", printed)
+    assert "place.py" not in printed
 
 
 def test_subjects_can_be_chosen_by_keyword_and_named_one_by_one(tmp_path: Path) -> None:

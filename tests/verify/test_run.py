@@ -12,7 +12,7 @@ from manyheads.faults import FAULT_KINDS
 from manyheads.verify import check
 from manyheads.verify.isolation import judged as judged_as
 from manyheads.verify.report import VerifyReport
-from tests.factories import annotations_unchecked
+from tests.factories import annotations_unchecked, mostly_slow
 from tests.verify.faulty_modules import D, H, Plain
 from tests.verify.handmade import ASKED, FAULTY, PADDED, SEPARATE, SOUND, declared
 from tools.museum.examples import fault_examples
@@ -29,7 +29,14 @@ def judged(made: Any, *declaration: dict[str, Any]) -> VerifyReport:
 ONLY_A_LIMIT = "mask-value-in-half"
 
 
-@pytest.mark.parametrize("fault", sorted(FAULTY.keys() - {ONLY_A_LIMIT}))
+HANDMADE = mostly_slow(
+    sorted(FAULTY.keys() - {ONLY_A_LIMIT}),
+    *("causal-off-by-one", "dtype-mismatch", "fully-masked-row", "mask-mutated", "mask-polarity"),
+    *("packed-layout", "rotary-axis", "softmax-axis", "state-mutated", "unregistered-parameters"),
+)
+
+
+@pytest.mark.parametrize("fault", HANDMADE)
 def test_handmade_fault_is_named_first(fault: str) -> None:
     make, *declaration = FAULTY[fault]
     report = judged(make(), *declaration)
@@ -56,16 +63,11 @@ def test_a_number_that_float16_cannot_hold_is_a_limit_of_correct_code() -> None:
     assert any("float16" in limit for limit in report.limits)
 
 
-QUICK = (
-    *("attends-over-heads", "cache-position", "dropout-in-eval", "gradient-cut", "grouped-order"),
-    *("mask-after-softmax", "merge-by-view", "rotary-pairing", "scale", "wrong-tensor"),
+EXHIBITS = mostly_slow(
+    [fault for fault in FAULT_KINDS if fault != ONLY_A_LIMIT],
+    *("attends-over-heads", "dropout-in-eval", "gradient-cut", "mask-after-softmax"),
+    *("merge-by-view", "rotary-pairing"),
 )
-"""Exhibits of several families, whose diagnosis is quick; the others are slow together."""
-EXHIBITS = [
-    fault if fault in QUICK else pytest.param(fault, marks=pytest.mark.slow)
-    for fault in FAULT_KINDS
-    if fault != ONLY_A_LIMIT
-]
 
 
 @pytest.mark.parametrize("fault", EXHIBITS)
@@ -78,7 +80,7 @@ def test_exhibit_of_every_kind_is_named_first(fault: str) -> None:
     assert report.findings[0].fault == fault, [(f.fault, f.says) for f in report.findings]
 
 
-@pytest.mark.parametrize("kind", SUBJECTS)
+@pytest.mark.parametrize("kind", mostly_slow(SUBJECTS, "self", "padding", "grouped", "dropout"))
 def test_module_without_the_fault_is_sound_under_the_same_declaration(kind: str) -> None:
     subject = subject_named(kind)
     torch.manual_seed(0)
@@ -118,21 +120,21 @@ class Zero(Plain):
         return super().forward(*given, **keywords) * 0.0
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (Nan, "is not finite"),
-        (OneNan, "is not finite"),
-        (Narrow, r"shape \(2, 7, 11\), expected \(2, 7, 12\)"),
-        (Swapped, r"shape \(7, 2, 12\), expected \(2, 7, 12\)"),
-        (Offset, "differs by 0.00"),
-        (Zero, "differs by 1 of the largest"),
-    ],
-)
-def test_nonsense_is_noticed(make: type[nn.Module], said: str) -> None:
+SAID = {
+    Nan: "is not finite",
+    OneNan: "is not finite",
+    Narrow: r"shape \(2, 7, 11\), expected \(2, 7, 12\)",
+    Swapped: r"shape \(7, 2, 12\), expected \(2, 7, 12\)",
+    Offset: "differs by 0.00",
+    Zero: "differs by 1 of the largest",
+}
+
+
+@pytest.mark.parametrize("make", mostly_slow(SAID, OneNan, Swapped, Zero))
+def test_nonsense_is_noticed(make: type[nn.Module]) -> None:
     report = judged(make(), {}, {**PADDED, **ASKED}, SEPARATE)
     assert report.verdict == "faulty"
-    assert re.search(said, report.findings[0].says), report.findings
+    assert re.search(SAID[make], report.findings[0].says), report.findings
 
 
 def test_the_offset_alone_is_measured() -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from manyheads.verify import check
 from manyheads.verify.report import VerifyReport
-from tests.factories import annotations_unchecked
+from tests.factories import annotations_unchecked, mostly_slow
 from tests.verify import kinds
 from tests.verify.kinds import E, H, Plain, d
 from tests.verify.test_reading import drawn
@@ -30,6 +31,12 @@ def judged(made: Any, **declared: Any) -> VerifyReport:
         return check(made, **declared)
 
 
+@cache
+def report_of(kind: type[nn.Module]) -> VerifyReport:
+    """Of a class of which nothing is declared; several tests read it."""
+    return judged(drawn(kind))
+
+
 def status_of(report: VerifyReport, name: str) -> str:
     return next((c.status for c in report.checks if c.name == name), "absent")
 
@@ -38,7 +45,13 @@ def is_compared(report: VerifyReport) -> bool:
     return status_of(report, "values") == "passed"
 
 
-@pytest.mark.parametrize("kind", LEGAL)
+QUICK_LEGAL = (
+    *(kinds.HeadNorm, kinds.Rotary, kinds.Capped, kinds.Sinks, kinds.Alibi, kinds.BothSides),
+    *(kinds.Packed, kinds.Grouped),
+)
+
+
+@pytest.mark.parametrize("kind", mostly_slow(LEGAL, *QUICK_LEGAL))
 def test_what_nobody_does_by_mistake_is_sound_and_compared(kind: type[nn.Module]) -> None:
     report = judged(drawn(kind))
     assert report.verdict == "sound", str(report)
@@ -74,7 +87,7 @@ class Tiled(kinds.Grouped):
 MISTAKES = {Unscaled: 1.0, ByModelWidth: E**-0.5, Inverse: d**0.5, OneOverWidth: 1 / d}
 
 
-@pytest.mark.parametrize("kind", MISTAKES)
+@pytest.mark.parametrize("kind", mostly_slow(MISTAKES, Unscaled, Inverse))
 def test_another_scale_is_nonstandard_until_it_is_declared(kind: type[nn.Module]) -> None:
     report = judged(drawn(kind))
     assert report.verdict == "nonstandard"
@@ -172,9 +185,12 @@ WRONG = (
 )
 
 
-@pytest.mark.parametrize("kind", WRONG)
+QUICK_WRONG = (OneAndAHalf, LogSoftmax, ByBatch, OneMore, LeaksWhenLong)
+
+
+@pytest.mark.parametrize("kind", mostly_slow(WRONG, *QUICK_WRONG))
 def test_unexplained_numbers_are_never_sound(kind: type[nn.Module]) -> None:
-    report = judged(drawn(kind))
+    report = report_of(kind)
     assert report.verdict != "sound", str(report)
     assert not is_compared(report) or report.verdict == "nonstandard" or report.findings
 
@@ -182,12 +198,12 @@ def test_unexplained_numbers_are_never_sound(kind: type[nn.Module]) -> None:
 NO_ATTENTION = (NoSoftmax, LogSoftmax, ByBatch, FirstSample, OneAndAHalf)
 
 
-@pytest.mark.parametrize("kind", NO_ATTENTION)
+@pytest.mark.parametrize("kind", mostly_slow(NO_ATTENTION, LogSoftmax, ByBatch, OneAndAHalf))
 def test_what_is_attention_for_no_weights_is_not_undetermined(kind: type[nn.Module]) -> None:
-    assert judged(drawn(kind)).verdict in ("faulty", "nonstandard")
+    assert report_of(kind).verdict in ("faulty", "nonstandard")
 
 
-@pytest.mark.parametrize("factor", [2.0, 1.5])
+@pytest.mark.parametrize("factor", mostly_slow([2.0, 1.5], 1.5))
 def test_a_hook_on_every_module_that_scales_outputs_is_never_sound(factor: float) -> None:
     def scaled(module: nn.Module, given: Any, output: Any) -> Any:
         return output * factor if isinstance(module, Plain) else None
@@ -198,7 +214,7 @@ def test_a_hook_on_every_module_that_scales_outputs_is_never_sound(factor: float
     finally:
         hook.remove()
     assert report.verdict != "sound"
-    assert judged(drawn(Plain)).verdict == "sound"
+    assert report_of(Plain).verdict == "sound"
 
 
 def test_a_hook_that_doubles_the_output_of_every_module_is_never_sound() -> None:
@@ -255,7 +271,7 @@ NAMED = [
 def test_operations_that_are_not_understood_are_named_with_their_line(
     kind: type[nn.Module],
 ) -> None:
-    report = judged(drawn(kind))
+    report = report_of(kind)
     assert report.verdict == "undetermined", str(report)
     words, code = FOREIGN[kind]
     said = [f for f in report.findings if words in f.says]
@@ -326,7 +342,7 @@ def test_what_cannot_be_called_says_what_is_missing() -> None:
 
 @pytest.mark.parametrize("kind", [OneAndAHalf, LogSoftmax, Gated])
 def test_a_check_that_failed_or_was_not_made_is_not_passed(kind: type[nn.Module]) -> None:
-    report = judged(drawn(kind))
+    report = report_of(kind)
     assert status_of(report, "values") in ("failed", "skipped")
 
 
