@@ -51,6 +51,9 @@ COMMANDS = (
     ),
     LazyCommand("export", "manyheads.cli.export", "export", "Write a model as an ONNX file."),
     LazyCommand("quiz", "manyheads.cli.quiz", "quiz", "Test what you have understood."),
+    LazyCommand(
+        "practice", "manyheads.cli.practice", "practice", "Write attention yourself; it is judged."
+    ),
     LazyCommand("cards", "manyheads.cli.cards", "cards", "Review recall cards when they are due."),
     LazyCommand(
         "notebooks", "manyheads.cli.notebooks", "notebooks", "Write the notebooks to a folder."

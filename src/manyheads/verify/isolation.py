@@ -130,7 +130,7 @@ class IsolatedRun:
     def _examined(self, outcome: Outcome) -> Examined:
         fix = ""
         if outcome.answer is None:
-            reason, fix = _what_happened(outcome, self.call.limits)
+            reason, fix = what_happened(outcome, self.call.limits)
         else:
             try:
                 return _with_output(self._read(outcome.answer), outcome.output)
@@ -157,7 +157,7 @@ def _reader() -> "TypeAdapter[Examined]":
 _RAISE = "find an endless loop, declare smaller sizes, or raise --time-limit"
 
 
-def _what_happened(outcome: Outcome, limits: Limits) -> tuple[str, str]:
+def what_happened(outcome: Outcome, limits: Limits) -> tuple[str, str]:
     """One sentence on why there is no answer, and what to do."""
     late = f"no answer within the time limit of {limits.seconds:g} s"
     if outcome.how == "wall":
@@ -225,8 +225,9 @@ def _with_output(examined: Examined, output: bytes) -> Examined:
     return replace(examined, report=replace(report, findings=findings))
 
 
-def _answer(subject: Subject) -> bytes:
-    """In the subject's process: examine it, and return the answer as JSON."""
+@contextlib.contextmanager
+def worker_streams() -> Iterator[None]:
+    """In the process of a subject: one thread, and Python's streams on the descriptors 0 to 2."""
     import torch
 
     sys.dont_write_bytecode = True
@@ -240,6 +241,12 @@ def _answer(subject: Subject) -> bytes:
         contextlib.redirect_stderr(err),
     ):
         faulthandler.enable(file=err, all_threads=False)
+        yield
+
+
+def _answer(subject: Subject) -> bytes:
+    """In the subject's process: examine it, and return the answer as JSON."""
+    with worker_streams():
         try:
             examined = examine(subject)
         except BaseException as error:
