@@ -119,7 +119,6 @@ NOT_YET = {
     SplitByView: "a view on a line of its own",
     MergedByView: "a view on a line of its own",
     OneHeadTwice: "the step is that of the weights",
-    FirstKeys: "how the numbers differ",
 }
 QUICK = (NoScale, Doubled, LateMask, Added)
 

@@ -137,6 +137,17 @@ def test_a_buffer_that_is_overwritten_with_constants_loses_its_tags() -> None:
     assert torch.equal(tags[:, 0], torch.arange(24).view(SHAPE)[:, 0])
 
 
+def test_masking_in_place_with_one_constant_keeps_tags() -> None:
+    def call(x: Tensor) -> Tensor:
+        y = x.clone()
+        y[:, torch.tensor([[True, False, False, True], [False] * 4, [True] * 4])] = -torch.inf
+        return y
+
+    _, tags = followed(call)
+    assert tags is not None
+    assert torch.equal(tags, torch.arange(24).view(SHAPE))
+
+
 def test_complex_numbers_share_the_tag_of_their_parts() -> None:
     def call(x: Tensor) -> Tensor:
         turn = torch.polar(torch.ones(3, 2).double(), torch.ones(3, 2).double())

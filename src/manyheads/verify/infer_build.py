@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from manyheads.core.errors import SubjectError
+from manyheads.verify.arrays import of_tensors
 from manyheads.verify.findings import short
 from manyheads.verify.infer_form import weight_arguments
 from manyheads.verify.infer_names import CONFIGS, GUESSES, SIZES, Target
@@ -209,6 +210,10 @@ def built(target: Target, subject: Subject) -> tuple[Any, Subject, dict[str, Any
 
 
 def _made(target: Target, subject: Subject) -> Target:
+    return of_tensors(_as_it_is(target, subject))
+
+
+def _as_it_is(target: Target, subject: Subject) -> Target:
     if inspect.isfunction(target) and subject.submodule is None and is_factory(target):
         subject_of_factory = Subject(target=subject.target, kwargs=subject.kwargs, submodule="")
         return build(target, subject_of_factory)

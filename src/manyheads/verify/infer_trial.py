@@ -380,7 +380,9 @@ class Adapter(nn.Module):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            return getattr(super().__getattr__("inner"), name)
+            if name == "inner":
+                raise
+            return getattr(self.inner, name)
 
     def forward(self, *inputs: Target, **keywords: Target) -> Target:
         """Call the inner module with everything that it needs."""

@@ -87,6 +87,15 @@ def _pieces(x: Tensor, problem: Problem) -> Iterator[Tensor]:
         start = stop
 
 
+def _parts(x: Tensor) -> Iterator[Tensor]:
+    """What loops over samples or heads make of a quantity, part by part."""
+    if x.shape[0] > 1:
+        yield from x
+    if x.dim() == 4 and x.shape[1] > 1:
+        yield from x.unbind(1)
+        yield from x.flatten(0, 1)
+
+
 def _ordered(x: Tensor) -> Tensor:
     return x.flatten().nan_to_num(nan=0.0, posinf=1e300, neginf=-1e300).sort().values
 
@@ -162,6 +171,8 @@ class Locator:
             stages.run(problem)
         every = [(n, x) for n, parts in stages.kept.items() for x in parts]
         every += [(n, x) for n, whole in every for x in _pieces(whole, problem)]
+        sizes = {value.numel() for event in self.events for value in event.values}
+        every += [(n, x) for n, whole in every for x in _parts(whole) if x.numel() in sizes]
         self.wanted = [_Wanted(n, x) for n, x in every]
         self.labels: dict[int, dict[str, str]] = {}
         self.parents: dict[int, list[int]] = {}
@@ -243,6 +254,11 @@ class Locator:
     def _is_data(self, event: Event) -> bool:
         return any(storage_of(x) in self.structure.data for x in event.out)
 
+    def _is_made(self, event: Event) -> bool:
+        """Whether a result is made of the input, and not a constant such as zeros to fill."""
+        is_made_of_any = any(True for _ in tensors_in(*event.args, *event.keywords.values()))
+        return is_made_of_any and self._is_data(event)
+
     def _departing(self) -> Event | None:
         """The first operation that makes other numbers although all it is made of is right."""
         end = self._end()
@@ -257,7 +273,7 @@ class Locator:
             seen.add(number)
             if self._is_good(number) and number != end:
                 continue
-            parents = [p for p in self.parents[number] if self._is_data(self.events[p])]
+            parents = [p for p in self.parents[number] if self._is_made(self.events[p])]
             bad = [p for p in parents if not self._is_good(p)]
             if not bad:
                 found.append(number)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from manyheads.core.errors import SubjectError
 from manyheads.core.weights import HeadWeights
 from manyheads.faults.catalogue import FAULT_KINDS
+from manyheads.verify.arrays import runs_numpy
 from manyheads.verify.calling import prepared
 from manyheads.verify.checks.behaviour import check_dependence, check_leak
 from manyheads.verify.checks.dropout import check_dropout
@@ -79,6 +80,15 @@ LATER: tuple[Check, ...] = (
     check_dependence,
 )
 """Checks that come after."""
+_OF_TORCH: dict[Check, str] = {
+    check_registration: "registration",
+    check_gradients: "gradients",
+    check_half: "half precision",
+    check_long_rows: "long rows",
+    check_half_range: "float16 range",
+    check_autocast: "autocast",
+}
+"""Checks of what NumPy does not have, with their names."""
 
 _HOW_TO_CALL = "declare how the subject is built and called"
 
@@ -232,17 +242,24 @@ def _judge_inner_precision(ctx: Context) -> None:
     ctx.limits.append(f"A step inside works in float32, though the input is float64{where}.")
 
 
+def _run_each(ctx: Context, checks: tuple[Check, ...]) -> None:
+    is_numpy = runs_numpy(ctx.callee.made)
+    for check in checks:
+        if is_numpy and check in _OF_TORCH:
+            ctx.skipped(_OF_TORCH[check], "NumPy has no gradients, modules or half-precision sums")
+        else:
+            check(ctx)
+
+
 def _run_checks(ctx: Context) -> None:
-    for check in FIRST:
-        check(ctx)
+    _run_each(ctx, FIRST)
     if any(f.fault in ("dropout-in-eval", "state-mutated") for f in ctx.findings):
         ctx.skipped("values", "the same input gives different outputs in every call")
         return
     check_values(ctx)
     explain_values(ctx)
     judge_departures(ctx)
-    for check in LATER:
-        check(ctx)
+    _run_each(ctx, LATER)
 
 
 def _with_fix(finding: Finding) -> Finding:

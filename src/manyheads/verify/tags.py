@@ -25,6 +25,8 @@ _MOVES = {"clone", "copy_", "cat", "stack", "index", "index_select", "repeat", "
 _MOVES |= {"constant_pad_nd", "_to_copy", "index_put_", "index_put", "slice_scatter", "gather"}
 _MOVES |= {"select_scatter", "_unsafe_index", "repeat_interleave", "index_copy_", "index_copy"}
 _MOVES |= {"_reshape_copy", "_reshape_alias_copy", "unfold_copy", "as_strided_copy", "narrow_copy"}
+_WRITES = {"copy_": 1, "index_put_": 2, "index_put": 2}
+"""Operations that write one argument, given by its place, into the first."""
 _LOSE = {"sum", "mean", "amax", "amin", "max", "min", "norm", "linalg_vector_norm", "var", "std"}
 _LOSE |= {"bmm", "mm", "addmm", "baddbmm", "mv", "dot", "convolution", "var_mean", "prod"}
 _LOSE |= {"cumsum", "native_group_norm", "native_batch_norm"}
@@ -96,7 +98,11 @@ class Tags:
             self.put(event.out[0], tags)
 
     def _move(self, event: Event) -> None:
-        """Do the operation on tags instead of numbers."""
+        """Do the operation on tags instead of numbers; writing one constant changes none."""
+        written = event.args[_WRITES[event.op]] if event.op in _WRITES else None
+        if isinstance(written, Tensor) and written.dim() == 0 and self.of(written) is None:
+            self._keep(event, event.args[0])
+            return
         args = [self._as_tags(a) for a in event.args]
         keywords = {
             n: self._as_tags(a)

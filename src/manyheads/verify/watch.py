@@ -2,8 +2,8 @@
 
 A dispatch mode sees each operation below autograd, also those inside
 `F.multi_head_attention_forward` and inside library code. Nothing is seen of code that torch does
-not dispatch, such as compiled kernels and NumPy; then there are no events, and the subject is
-judged by its outputs alone.
+not dispatch, such as compiled kernels; then there are no events, and the subject is judged by its
+outputs alone. Subjects written in NumPy are watched through `arrays`.
 """
 
 import sys
@@ -22,11 +22,12 @@ Place = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 """Where a tensor lies: storage, offset, sizes, strides."""
 
 _HERE = str(Path(__file__).parent)
-_LIBRARIES = (
+LIBRARIES = (
     *dict.fromkeys(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
     str(Path(torch.__file__).parent.parent),
     "<",
 )
+"""Where files begin that are not the subject's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +136,7 @@ class Recorder(TorchDispatchMode):
         """The innermost line of the user's own code, else of the subject's file."""
         while frame is not None and not frame.f_code.co_filename.startswith(_HERE):
             file = frame.f_code.co_filename
-            if file in self.own_files or not file.startswith(_LIBRARIES):
+            if file in self.own_files or not file.startswith(LIBRARIES):
                 return Line(file=file, number=frame.f_lineno)
             frame = frame.f_back
         return None

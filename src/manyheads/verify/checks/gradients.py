@@ -133,7 +133,7 @@ def _compare(
 def check_registration(ctx: Context) -> None:
     """Every located weight must be found by parameters() and state_dict()."""
     module, located = ctx.callee.module, ctx.located
-    if module is None or located is None or not located.tensors:
+    if module is None or located is None or not located.tensors or ctx.callee.arguments:
         ctx.skipped("registration", "no module with located weights")
         return
     known = {id(p) for p in module.parameters()}
