@@ -153,5 +153,10 @@ def test_inputs_by_name_come_from_a_safetensors_file(
     save_file({"input_ids": torch.arange(6)[None]}, path)
     assert main(["look", str(folder), "--inputs", str(path), "--json", "--no-labels"]) == 0
     assert json.loads(capsys.readouterr().out)["tokens"] == [[str(i) for i in range(6)]]
+    save_file({"pixel_values": torch.zeros(1, 3, 4, 4)}, path)
+    assert main(["look", str(folder), "--inputs", str(path)]) == 2
+    refused = capsys.readouterr().err
+    assert "do not run through the model" in refused
+    assert refused.count("\n") == 1
     path.write_bytes(b"no")
     assert main(["look", str(folder), "--inputs", str(path)]) == 2

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import LookError
 from manyheads.looking.behaviours import BEHAVIOURS, measured, probe_for
+from manyheads.looking.copying_heads import OTHERS, _is_first
 from manyheads.looking.labels import MARGIN, best_labels, label_heads
 from tests.looking.conftest import sizes, small_model
 
@@ -151,3 +152,20 @@ def test_an_unknown_behaviour_and_a_model_without_tokens_are_refused() -> None:
         label_heads(wired_model(), behaviours=["thinking"])
     with pytest.raises(LookError, match="vocabulary"):
         label_heads(nn.Linear(2, 2))
+    with pytest.raises(LookError, match=r"half \(10\).*at least 11"):
+        label_heads(wired_model(), half=10)
+
+
+def test_few_other_tokens_first_give_the_same_heads_as_all_at_once() -> None:
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.randn(600, 8, generator=generator)
+    tokens = torch.randint(600, (2, 5), generator=generator)
+    others = torch.randperm(600, generator=generator)[:OTHERS]
+    raised = matrix[tokens][:, :, None] * torch.tensor([1.0, 0.3, -1.0])[:, None]
+    raised = raised + torch.randn(raised.shape, generator=generator)
+    logits = raised @ matrix.T  # (N, T, H, 600)
+    mine = logits.gather(-1, tokens[:, :, None, None].expand(-1, -1, 3, 1))
+    is_other = (tokens[..., None] != others)[:, :, None]
+    expected = ((logits[..., others] < mine) | ~is_other).all(dim=-1)
+    assert 0 < int(expected.sum()) < expected.numel()
+    assert torch.equal(_is_first(raised, tokens, matrix, others), expected)

@@ -72,7 +72,7 @@ def test_a_forward_that_raises_leaves_the_model_as_it_was(llama: nn.Module, ids:
 
     llama.model.layers[1].mlp.register_forward_hook(fail)
     before = state_of(llama)
-    with pytest.raises(RuntimeError, match="out of luck"):
+    with pytest.raises(LookError, match="out of luck"):
         mh.look(llama, inputs=ids)
     assert_same(before, state_of(llama))
     llama.model.layers[1].mlp._forward_hooks.clear()

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 import manyheads as mh
 from manyheads.core.errors import LookError
 from manyheads.heads.measures import entropy, mean_by_head, mean_distance
+from manyheads.looking import row_blocks
 from manyheads.looking.row_blocks import LazyMask
 from manyheads.looking.streaming import (
     WINDOW,
@@ -145,3 +146,20 @@ def test_no_batches_and_a_wrong_block_are_refused(llama: nn.Module) -> None:
         corpus_statistics(llama, [])
     with pytest.raises(LookError, match="block"):
         corpus_statistics(llama, [], 0)
+
+
+def test_long_texts_need_no_logits(llama: nn.Module, long_ids: Tensor) -> None:
+    counts: list[int] = []
+    llama.lm_head.register_forward_hook(lambda _, __, out: counts.append(out.shape[1]))
+    corpus_statistics(llama, [long_ids])
+    assert counts[-1] == 1
+
+
+def test_a_block_of_a_long_text_has_a_limit_of_weights(
+    gpt2: nn.Module, long_ids: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = corpus_statistics(gpt2, [long_ids], 64)
+    monkeypatch.setattr(row_blocks, "MOST_WEIGHTS", 150 * 2 * 4 * 7)
+    few = corpus_statistics(gpt2, [long_ids], 64)
+    assert torch.allclose(few.entropy(1), whole.entropy(1), atol=1e-6)
+    assert few.layers[0].num_queries == whole.layers[0].num_queries

@@ -25,3 +25,8 @@ def quoted(value: object, limit: int = 40) -> str:
     except ValueError:  # Python refuses to write an integer of more than 4,300 digits
         text = "a very long number"
     return brief(text, limit)
+
+
+def one_line(error: Exception) -> str:
+    """The kind and the text of an error of another library, on one short line."""
+    return brief(" ".join(f"{type(error).__name__}: {error}".split()), 200)

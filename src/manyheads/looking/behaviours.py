@@ -68,10 +68,13 @@ def probe_for(
         generator: where chance comes from.
 
     Raises:
-        LookError: the vocabulary has too few tokens.
+        LookError: the vocabulary has too few tokens, or the halves are too short.
     """
-    special = set(getattr(tokenizer, "all_special_ids", ()) or ())
-    usual = torch.tensor([i for i in range(vocab_size) if i not in special])
+    if half <= 2 * NEAR:
+        raise LookError(f"half ({half}) leaves no control sources: use at least {2 * NEAR + 1}")
+    special = torch.tensor([*(getattr(tokenizer, "all_special_ids", ()) or ())], dtype=torch.int64)
+    usual = torch.arange(vocab_size)
+    usual = usual[~torch.isin(usual, special)]
     if len(usual) < 2 * half:
         raise LookError(f"vocabulary ({vocab_size}) has too few tokens: {2 * half} are needed")
     draws = [

@@ -336,15 +336,15 @@ class Follower:
     def _order(self, codes: Tensor) -> tuple[Tensor, Tensor] | None:
         """Where each row of (B, T) is in the matrix's input, and each column's head."""
         flat = codes.flatten(0, -2)  # (rows, C)
-        heads, rows = flat % (self.num_heads + 1) - 1, flat // (self.num_heads + 1)
         B, T = self.shape
-        fits = flat.shape[0] == B * T and bool((heads >= 0).all())
-        if not fits or bool((heads != heads[:1]).any()) or bool((rows != rows[:, :1]).any()):
+        if flat.shape[0] != B * T:
             return None
-        columns = heads[0].long()
-        if int(columns.bincount(minlength=self.num_heads).min()) == 0:
+        marks = flat[0] % (self.num_heads + 1)  # head + 1, or 0 for a number of no head
+        rows = flat[:, 0] // (self.num_heads + 1)
+        is_grid = torch.equal(flat, rows[:, None] * (self.num_heads + 1) + marks)
+        if not is_grid or int(marks.bincount(minlength=self.num_heads + 1)[1:].min()) == 0:
             return None
-        return rows[:, 0].argsort(), columns
+        return None if bool((marks == 0).any()) else (rows.argsort(), marks.long() - 1)
 
     def _compare(self, matrix: Matrix, full: Tensor, silenced: Tensor, part: Tensor) -> Tensor:
         """Note the exact error, and return what the silent heads' columns contribute."""

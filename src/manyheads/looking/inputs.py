@@ -112,6 +112,14 @@ def _completed(subject: Subject, call: Call) -> Call:
     return Call(args=args, kwargs=kwargs)
 
 
+def without_logits(subject: Subject, call: Call) -> Call:
+    """The call with the last logits only, where the model can leave logits out."""
+    takes = inspect.signature(subject.model.forward).parameters
+    if "logits_to_keep" not in takes or call.args:
+        return call
+    return Call(kwargs={"logits_to_keep": 1, **call.kwargs})
+
+
 def _tokens(call: Call, tokenizer: Any) -> list[list[str]] | None:  # noqa: ANN401 - as above
     ids = call.ids
     if ids is None:

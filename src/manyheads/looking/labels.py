@@ -5,7 +5,6 @@ high by chance. With `draws`, the null is the model with the rows and columns of
 permuted. Without, it is the same score at control sources of the same run.
 """
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +16,7 @@ from manyheads.core.errors import LookError
 from manyheads.looking.behaviours import BEHAVIOURS, Measured, Probe, measured, probe_for
 from manyheads.looking.copying import private_copy
 from manyheads.looking.copying_heads import copying_scores
-from manyheads.looking.inputs import call_from
+from manyheads.looking.inputs import call_from, without_logits
 from manyheads.looking.subject import Subject
 from manyheads.looking.watching import Site
 
@@ -99,6 +98,7 @@ def label_heads(
     half: int = 24,
     samples: int = 4,
     seed: int = 0,
+    proven: Sequence[Site] = (),
 ) -> Labels:
     """Label the heads of a language model.
 
@@ -110,6 +110,7 @@ def label_heads(
         half: random tokens in each half of a sequence.
         samples: sequences of each kind.
         seed: random seed of sequences and permutations.
+        proven: attention calls of an earlier look at the same model, whose proofs then hold here.
 
     Returns:
         a list of labels, the strongest of each behaviour first; its `tested` has every behaviour.
@@ -122,7 +123,7 @@ def label_heads(
     probe = probe_for(
         vocabulary_of(model), tokenizer=tokenizer, half=half, samples=samples, generator=generator
     )
-    scores = scores_of(model, probe, wanted)
+    scores = scores_of(model, probe, wanted, proven)
     if not scores:
         raise LookError(
             "model has no self-attention with a query at every token: it cannot be labelled"
@@ -175,10 +176,12 @@ def vocabulary_of(model: nn.Module) -> int:
     return size
 
 
-def scores_of(model: nn.Module, probe: Probe, wanted: Sequence[str]) -> Scores:
+def scores_of(
+    model: nn.Module, probe: Probe, wanted: Sequence[str], proven: Sequence[Site] = ()
+) -> Scores:
     """Every wanted behaviour at every layer of self-attention."""
     subject = Subject(model)
-    call, _ = call_from(subject, None, _inputs(model, probe), None)
+    call, _ = call_from(subject, None, probe.ids, None)
     found: Scores = {}
 
     def measure(site: Site) -> None:
@@ -189,19 +192,18 @@ def scores_of(model: nn.Module, probe: Probe, wanted: Sequence[str]) -> Scores:
             if name in wanted:
                 found.setdefault(name, {})[site.index] = one
 
-    _, watch = subject.watch(call, on_site=measure, follow="copying" in wanted, keep_values=True)
-    if "copying" in wanted:
-        copying = copying_scores(subject, watch.sites, probe)
+    copies = "copying" in wanted
+    _, watch = subject.watch(
+        without_logits(subject, call),
+        on_site=measure,
+        follow=copies and not proven,
+        keep_values=copies,
+    )
+    if copies:
+        copying = copying_scores(subject, watch.sites, probe, proven or watch.sites)
         if copying:
             found["copying"] = copying
     return found
-
-
-def _inputs(model: nn.Module, probe: Probe) -> Any:  # noqa: ANN401 - ids or named arguments
-    """The ids; of a model that can leave logits out, the last logits only."""
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        return {"input_ids": probe.ids, "logits_to_keep": 1}
-    return probe.ids
 
 
 def _is_over_tokens(weights: Tensor, probe: Probe) -> bool:

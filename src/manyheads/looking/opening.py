@@ -4,6 +4,9 @@ No pickle is read, no code of the folder is run, and nothing is downloaded unles
 """
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ from torch import nn
 from manyheads.checkpoints.shipped import load_shipped, shipped_models
 from manyheads.core.errors import LookError
 from manyheads.core.extras import require
-from manyheads.core.text import brief, quoted
+from manyheads.core.text import brief, one_line, quoted
 from manyheads.data.tokens import WordTokenizer
 
 CONFIG, TOKENIZERS = "config.json", ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
@@ -114,22 +117,38 @@ def _loaded(name: str, kind: str | None, *, download: bool) -> nn.Module:
     if not hasattr(builder, "from_pretrained"):
         builder = transformers.AutoModel
     try:
-        model, found = builder.from_pretrained(
-            name,
-            local_files_only=not download,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype="auto",
-            output_loading_info=True,
-        )
+        with _quiet_unless_terminal():
+            model, found = builder.from_pretrained(
+                name,
+                local_files_only=not download,
+                trust_remote_code=False,
+                use_safetensors=True,
+                dtype="auto",
+                output_loading_info=True,
+            )
     except Exception as error:  # whatever a wrong configuration or a damaged file raises
         raise LookError(
-            f"model ({brief(name)}) cannot be loaded ({_one_line(error)}): give a complete folder "
+            f"model ({brief(name)}) cannot be loaded ({one_line(error)}): give a complete folder "
             "of save_pretrained"
         ) from error
     _check_complete(name, found)
     assert isinstance(model, nn.Module)
     return model.eval()
+
+
+@contextmanager
+def _quiet_unless_terminal() -> Iterator[None]:
+    """Without the progress bars of transformers, which they draw into files too."""
+    from transformers.utils import logging
+
+    hide = logging.is_progress_bar_enabled() and not sys.stderr.isatty()
+    if hide:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if hide:
+            logging.enable_progress_bar()
 
 
 def _check_complete(name: str, found: dict[str, Any]) -> None:
@@ -157,10 +176,6 @@ def _tokenizer(name: str, folder: Path, *, download: bool) -> Any:  # noqa: ANN4
         )
     except Exception as error:  # whatever a damaged tokeniser raises
         raise LookError(
-            f"tokenizer of {brief(name)} cannot be loaded ({_one_line(error)}): repair or remove "
+            f"tokenizer of {brief(name)} cannot be loaded ({one_line(error)}): repair or remove "
             "its files, and give token ids"
         ) from error
-
-
-def _one_line(error: Exception) -> str:
-    return brief(" ".join(f"{type(error).__name__}: {error}".split()), 200)

@@ -227,7 +227,9 @@ class Look:
         """Label the heads of the model; arguments as in `label_heads`."""
         from manyheads.looking.labels import label_heads
 
-        return label_heads(self.subject.model, tokenizer=self.tokenizer, **options)
+        return label_heads(
+            self.subject.model, tokenizer=self.tokenizer, proven=self.sites, **options
+        )
 
     def labelled(self, **options: Any) -> "Look":  # noqa: ANN401 - of `label_heads`
         """The same look with labels, which JSON and pictures then show."""

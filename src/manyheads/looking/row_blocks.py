@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from manyheads.looking.interface import EagerFunction
 from manyheads.looking.watching import Site, Watch
 
+MOST_WEIGHTS = 7 << 20
+"""Weights in a block that is a part of a text; glibc maps fresh pages for more than 32 MiB."""
+
 
 @runtime_checkable
 class TakesRows(Protocol):
@@ -37,6 +40,7 @@ class LazyMask:
         self.dtype, self.device = given.get("dtype"), given.get("device")
         self.shape = torch.Size((given["batch_size"], 1, given["q_length"], given["kv_length"]))
         self._keys = given["kv_length"]
+        self._seen: dict[tuple[int, int, int], tuple[int, int]] = {}
 
     def size(self, axis: int | None = None) -> Any:  # noqa: ANN401 - as Tensor.size
         """As `Tensor.size`."""
@@ -70,6 +74,13 @@ class LazyMask:
         made = self._make(**given)
         return None if made is None else made[..., : self._keys]
 
+    def keys_seen(self, rows: Tensor | None, num_keys: int, start: int) -> tuple[int, int]:
+        """As `_keys_seen`, computed once for all layers that share the mask and the block size."""
+        place = (start, num_keys, 0 if rows is None else rows.shape[-2])
+        if place not in self._seen:
+            self._seen[place] = _keys_seen(rows, num_keys)
+        return self._seen[place]
+
 
 class RowBlocks(Watch):
     """Watches a forward pass in blocks of query rows."""
@@ -87,13 +98,15 @@ class RowBlocks(Watch):
     ) -> tuple[Tensor, Tensor | None]:
         """Compute a call block by block."""
         query, key, value = args[:3]
-        mask = args[3] if len(args) > 3 else kwargs.get("attention_mask")
+        mask: Any = args[3] if len(args) > 3 else kwargs.get("attention_mask")
         T, S = query.shape[2], key.shape[2]
         layer, outs = len(self.sites), []
-        for start in range(0, T, self._block):
-            stop = min(start + self._block, T)
+        block = self._queries_at_a_time(T, query.shape[0] * query.shape[1] * S)
+        for start in range(0, T, block):
+            stop = min(start + block, T)
             rows = _rows_of(mask, start, stop)
-            low, high = _keys_seen(rows, S)
+            is_lazy = isinstance(mask, LazyMask)
+            low, high = mask.keys_seen(rows, S, start) if is_lazy else _keys_seen(rows, S)
             part = None if rows is None else rows[..., low:high]
             keys, values = key[:, :, low:high], value[:, :, low:high]
             options = {
@@ -113,6 +126,12 @@ class RowBlocks(Watch):
             self._taker.messages(layer, message)
         self.sites.append(_site(layer, module, query, key, S))
         return message, None
+
+    def _queries_at_a_time(self, num_queries: int, per_query: int) -> int:
+        """Few enough that the weights take memory that is used again, not fresh pages."""
+        if num_queries <= self._block:
+            return num_queries
+        return max(1, min(self._block, MOST_WEIGHTS // per_query))
 
     def _whole(self, site: Site) -> None:
         """A call that is not read through the interface gives its weights at once."""

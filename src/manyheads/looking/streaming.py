@@ -4,6 +4,7 @@ Sums of a block are taken in float32 and added in float64. The state is saved af
 that a run that was killed continues where it was.
 """
 
+import copy
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -19,9 +20,9 @@ from manyheads.core.errors import LookError
 from manyheads.core.files import write_whole
 from manyheads.core.text import brief
 from manyheads.looking.copying import kept_chance, private_inputs
-from manyheads.looking.inputs import call_from
+from manyheads.looking.inputs import call_from, without_logits
 from manyheads.looking.row_blocks import RowBlocks
-from manyheads.looking.subject import Call, Subject, largest_gap, output_tensors
+from manyheads.looking.subject import Call, Subject, called, largest_gap, output_tensors
 
 FORMAT = "manyheads-look-corpus-1"
 BLOCK = 256
@@ -30,6 +31,8 @@ CHECKED = 512
 WINDOW = 64
 """Keys in `window_mass`, the query's own included."""
 SOURCES = 5
+_CACHED = 1 << 16
+"""Numbers that several operations go through while they are in the cache of a processor."""
 _ALLOWED = 1e-4
 """Difference between blocks and whole patterns that rounding in float32 explains."""
 _SUMS = ("entropy", "distance", "sink_mass", "window_mass", "mass")
@@ -195,10 +198,14 @@ class _Taker:
 
 
 def _entropy(weights: Tensor) -> Float[Tensor, "B H R"]:
-    """Entropy of each query's weights, nats; a logarithm and a product are faster than `entr`."""
-    logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log_()
-    negative: Tensor = torch.linalg.vecdot(weights, logs)
-    return -negative
+    """Entropy of each query's weights, nats; few rows at a time, which stay in the cache."""
+    least = torch.finfo(weights.dtype).tiny
+    rows = weights.flatten(0, -2)
+    parts = [
+        part.clamp(min=least).log_().mul_(part).sum(dim=-1).neg_()
+        for part in rows.split(max(1, _CACHED // rows.shape[1]))
+    ]
+    return torch.cat(parts).view(weights.shape[:-1])
 
 
 def _mass_and_distance(
@@ -273,7 +280,7 @@ def corpus_statistics(
         call, _ = call_from(subject, text, inputs, tokenizer)
         if found.whole_gap is None:
             found.whole_gap = _checked_gap(subject, call, block)
-        _run(subject, call, found, block)
+        _run(subject, without_logits(subject, call), found, block)
         found.num_batches += 1
         if path is not None:
             save_statistics(found, path)
@@ -289,16 +296,16 @@ def _run(subject: Subject, call: Call, found: CorpusStatistics, block: int) -> A
     kwargs = dict(call.kwargs)
     ids = call.ids
     for is_lazy in (True, False):
-        before = json.dumps(_state(found)) if is_lazy and found.layers else None
+        before = copy.deepcopy(found.layers) if is_lazy else []
         taker = _Taker(found, ids)
         blocks = RowBlocks(taker, batch=call.batch, block=block, is_lazy=is_lazy)
         try:
             with kept_chance(subject.probe), torch.no_grad(), blocks:
-                output = subject.probe(*call.args, **private_inputs(kwargs))
-        except (TypeError, AttributeError):
-            if not is_lazy:
+                output = called(subject.probe, call.args, private_inputs(kwargs))
+        except LookError as error:
+            if not is_lazy or not isinstance(error.__cause__, TypeError | AttributeError):
                 raise
-            found.layers = _layers(json.loads(before)) if before else []
+            found.layers = before
             continue
         found.num_tokens += int(ids.numel()) if ids is not None else 0
         return output

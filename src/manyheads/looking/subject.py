@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from manyheads.attention.module import MultiHeadAttention
 from manyheads.core.errors import LookError
+from manyheads.core.text import one_line
 from manyheads.layouts.torch_mha import from_torch
 from manyheads.looking import interface
 from manyheads.looking.copying import (
@@ -127,9 +128,23 @@ def _forward(model: nn.Module, call: Call, watch: Watch | None) -> Any:  # noqa:
     kwargs = private_inputs(dict(call.kwargs))
     with kept_chance(model), torch.no_grad():
         if watch is None:
-            return model(*call.args, **kwargs)
+            return called(model, call.args, kwargs)
         with watch:
-            return model(*call.args, **kwargs)
+            return called(model, call.args, kwargs)
+
+
+def called(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """The output of a forward pass.
+
+    Raises:
+        LookError: it raised, with the exception as the cause.
+    """
+    try:
+        return model(*args, **kwargs)
+    except Exception as error:  # whatever the code of a model raises
+        raise LookError(
+            f"inputs do not run through the model ({one_line(error)}): give those that it needs"
+        ) from error
 
 
 def _prepared(model: nn.Module, *, exchange: bool = True) -> nn.Module:
