@@ -589,3 +589,22 @@ with torch.no_grad():
         model(other[:, -10:]), model(long[:, -10:]), rtol=0, atol=0
     )
     assert not torch.equal(model(inside[:, -10:]), model(long[:, -10:]))
+
+# %% [markdown]
+# ## Try it
+#
+# Choose a sentence, a head and a receiver, counted from 1, and a number that is added to *glue*
+# in the receiver's row. Which source gets the most weight? Predict it, then run the cell. With
+# `GLUE = 3.0` all scores of head 1 grow: what happens to its weights?
+
+# %%
+SENTENCE, HEAD, RECEIVER, GLUE = 1, 1, 10, 0.0
+
+asked = x[SENTENCE - 1].clone()
+asked[RECEIVER - 1, sheet.features.index("glue")] += GLUE
+query = asked[RECEIVER - 1] @ w_q[HEAD - 1]
+seen = asked[:RECEIVER] @ w_k[HEAD - 1]
+tried = (seen @ query / math.sqrt(2)).softmax(dim=0).tolist()
+names = sheet.sequences[SENTENCE - 1].tokens[:RECEIVER]
+for weight, name in sorted(zip(tried, names, strict=True), reverse=True):
+    print(f"{name:10} {weight:.3f}")

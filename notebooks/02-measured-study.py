@@ -614,5 +614,25 @@ for kind in run["labelled"]["kinds"]:
 # The number of a noun is learned well. The names are not learned, and no head finds them: a
 # measure must be able to say no. `docs/results.md` has all seeds and kinds.
 
+# %% [markdown]
+# ## Try it
+#
+# Write another beginning, and choose the heads that are off, counted from 1. Predict the next word,
+# and whether it changes, before you run the cell.
+
+# %%
+TEXT, OFF = "Once there was a girl named Lily. She had a cat. One day,", [3]
+
+mine = ids_of(TEXT)
+with torch.no_grad():
+    for what, mask in (
+        ("all heads", torch.ones(4)),
+        ("some off", off(*(h - 1 for h in OFF))),
+    ):
+        shown = ", ".join(
+            f"{word} {p:.1%}" for word, p in next_words(four(mine, mask), 5)
+        )
+        print(f"{what:10} {shown}")
+
 # %%
 torch.set_num_threads(threads)

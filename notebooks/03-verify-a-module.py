@@ -355,3 +355,22 @@ else:
         *[line for line in done.stdout.splitlines() if "test_attention_is" in line][-1:]
     )
     print(done.stdout.splitlines()[-1])
+
+# %% [markdown]
+# ## Try it
+#
+# This class changes nothing yet. Plant a mistake of your own, such as `2 * scores` or a message
+# with its heads in another order, and predict the verdict before you run the cell.
+
+
+# %%
+class Mine(Attention):
+    def scores(self, q, k):
+        scores = super().scores(q, k)
+        return scores
+
+    def merge(self, messages):
+        return super().merge(messages)
+
+
+check(Mine)

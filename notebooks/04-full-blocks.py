@@ -592,4 +592,17 @@ def continued(text, many, use_cache):
 text = continued("Once there was a girl", 30, use_cache=True)
 assert text == continued("Once there was a girl", 30, use_cache=False)
 print(text)
+
+# %% [markdown]
+# ## Try it
+#
+# Begin the story yourself, in at most 48 words and marks with the new ones. Give the hero a name:
+# does the name come back, and does the pronoun fit?
+
+# %%
+START, NEW = "Once there was a boy named Tom.", 30
+
+print(continued(START, NEW, use_cache=True))
+
+# %%
 torch.set_num_threads(threads)

@@ -285,3 +285,17 @@ wide_theirs = mh.to_torch(wide)
 torch.testing.assert_close(
     wide_theirs(x, features, features)[0], seen, rtol=0, atol=1e-14
 )
+
+# %% [markdown]
+# ## Try it
+#
+# The context gets one more word, with features of your choice. Predict the weights of *chat* in
+# head 1 as fractions, then run the cell.
+
+# %%
+WORD, FEATURES_OF_IT = "dog", [1, 0, 0, 0]
+
+longer = torch.cat((source, torch.tensor([[FEATURES_OF_IT]]).double()), dim=1)
+_, tried = layer(x, longer, need_weights=True)
+for name, weight in zip([*others, WORD], tried[0, 0, chat].tolist(), strict=True):
+    print(f"{name:7} {Fraction(weight).limit_denominator(100)}")

@@ -475,6 +475,24 @@ for (net, epochs), before in zip(striped, found["attention"], strict=True):
     assert 0.4 < after < before + 0.01
 
 # %% [markdown]
+# ## Try it
+#
+# Choose a test image and the patches that are hidden from it, 1 to 16 in reading order. Which
+# digit does the first model name then, and how surely?
+
+# %%
+IMAGE, HIDDEN = 1, [6, 7, 10, 11]
+
+picture = patches[test][IMAGE - 1 : IMAGE]
+covered = torch.zeros(1, 1 + count, dtype=torch.bool)
+covered[0, HIDDEN] = True  # True = hidden; place 0 is CLS
+with torch.no_grad():
+    for what, mask in (("all patches", None), ("some hidden", covered)):
+        sure = nets[0][0](picture, hidden=mask).softmax(dim=1)[0]
+        print(f"{what:12} named {int(sure.argmax())}, probability {sure.max():.2f}")
+print("the digit is", int(labels[test][IMAGE - 1]))
+
+# %% [markdown]
 # ## Limits
 #
 # The images are tiny, the models are small, and three seeds are few. Settings were chosen

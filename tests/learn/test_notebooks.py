@@ -53,6 +53,14 @@ def test_missing_notebooks_are_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_notebook_has_one_cell_to_try(source: Path) -> None:
+    cells = notebook_from_source(source).cells
+    asked = [index for index, cell in enumerate(cells) if cell.source.startswith("## Try it")]
+    assert len(asked) == 1
+    assert cells[asked[0] + 1].cell_type == "code"
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_notebook_is_valid_and_opens_with_its_title(source: Path) -> None:
     notebook = notebook_from_source(source)
     nbformat.validate(notebook)
