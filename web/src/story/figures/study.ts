@@ -32,14 +32,14 @@ const files: Record<string, { studies: Study[] }> = import.meta.glob("../../gene
   import: "default",
 });
 const studies = Object.values(files).flatMap(({ studies }) => studies);
-/** The published protocol where it was run, else the same models by another recipe. */
-const study = ["three-models", "own-recipe"]
+/** The recipe of the models that the page runs; else the published protocol. */
+const study = ["own-recipe", "three-models"]
   .map((plan) => studies.find(({ name }) => name === plan))
   .find((found) => found !== undefined);
 
 export const isMeasured = study !== undefined;
 
-/** `three-models`, the plan that was run; "" where none was. */
+/** `own-recipe`, the plan that was run; "" where none was. */
 export const planName = study?.name ?? "";
 
 /** The run as a badge names it: its plan, and the beginning of that plan's hash. */
