@@ -156,18 +156,12 @@ def run_study(
         Stopped: Ctrl-C; everything is saved.
     """
     require("study", "scipy", purpose="a study")
-    chosen = plan if isinstance(plan, Plan) else plan_named(plan)
-    chosen = chosen if seeds is None else chosen.with_seeds(tuple(seeds))
-    chosen, file = _with_source(chosen, data)
+    chosen, file = _with_source(_planned(plan, seeds), data)
     wanted, folder = Machine(**machine), Path(out)
     runs_wanted(Folder(path=folder, plan=chosen), only)
-    if not wanted.is_plain:
-        require("study", "lightning-fabric", purpose=f"a study on {wanted.device} devices")
-    crew = join_crew(replace(wanted, devices=1) if wanted.needs_workers else wanted)
+    crew = _crew(wanted)
     report = report if crew.is_first else nothing
-    corpus = corpus_for(
-        chosen, file, tell=lambda line: report(Event(run="", kind="note", says=line))
-    )
+    corpus = corpus_for(chosen, file, tell=lambda line: report(_note(line)))
     chosen = _with_hash(chosen, corpus)
     made_by = environment(wanted, crew)
     facts = {"environment": made_by, "data": facts_of(corpus, chosen, file)}
@@ -182,6 +176,24 @@ def run_study(
         )
         order = Order(site=site, machine=wanted, only=tuple(only), data=file, sign=sign)
         return _completed(order)
+
+
+def _planned(plan: Plan | str | Path, seeds: Sequence[int] | None) -> Plan:
+    """The plan itself, with other random seeds if they are given."""
+    found = plan if isinstance(plan, Plan) else plan_named(plan)
+    return found if seeds is None else found.with_seeds(tuple(seeds))
+
+
+def _crew(machine: Machine) -> Crew:
+    """The processes that share a run; this one alone if workers train the runs."""
+    if not machine.is_plain:
+        require("study", "lightning-fabric", purpose=f"a study on {machine.device} devices")
+    return join_crew(replace(machine, devices=1) if machine.needs_workers else machine)
+
+
+def _note(says: str) -> Event:
+    """An event of no run in particular."""
+    return Event(run="", kind="note", says=says)
 
 
 def _with_source(plan: Plan, data: str | Path | None) -> tuple[Plan, Path | None]:
@@ -248,7 +260,7 @@ def _completed(order: Order) -> StudyResult | None:
         left = train_all(order)
         if left:
             names = ", ".join(run.name for run in left)
-            order.site.report(Event(run="", kind="note", says=f"not done yet: {names}"))
+            order.site.report(_note(f"not done yet: {names}"))
             return None
         _finish(order)
     crew.wait()

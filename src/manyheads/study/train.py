@@ -125,11 +125,8 @@ class Training:
         self._told = 0.0
         self.device = crew.device
 
-    def go(self) -> dict[str, Any]:
-        """Train to the end.
-
-        Returns:
-            the run's record.
+    def go(self) -> None:
+        """Train to the end, and write the run's record.
 
         Raises:
             Stopped: a stop was requested; the state is saved.
@@ -144,8 +141,9 @@ class Training:
         except DivergedError:
             if self.run.check_rate is None:
                 raise
-            return self._finish(has_diverged=True)
-        return self._finish()
+            self._finish(has_diverged=True)
+        else:
+            self._finish()
 
     def _take_steps(self) -> None:
         while not self._is_done():
@@ -291,10 +289,23 @@ class Training:
         self.optimiser.load({name: moment.to(self.device) for name, moment in moments.items()})
         self.progress = Progress.from_dict(facts["progress"])
 
-    def _finish(self, *, has_diverged: bool = False) -> dict[str, Any]:
+    def _finish(self, *, has_diverged: bool = False) -> None:
         self._count_time()
+        if self.site.crew.is_first:
+            measures = {"heads": heads_of_run, "labelled": labelled_of_run}
+            found = {name: measure(self.run, self.site) for name, measure in measures.items()}
+            found = {name: value for name, value in found.items() if value is not None}
+            self.site.folder.write_record(self.run, self._record(has_diverged) | found)
+        self.site.crew.wait()
+        if has_diverged:
+            says = "the loss is not a finite number: this learning rate is not chosen"
+            self.site.report(Event(run=self.run.name, kind="note", says=says))
+        self._tell("done")
+
+    def _record(self, has_diverged: bool) -> dict[str, Any]:
+        """The record of the run, without the measures that follow the training."""
         now, config = self.progress, self.trainable.config
-        record = {
+        return {
             "model": self.run.model,
             "num_heads": config.num_heads,
             "seed": self.run.seed,
@@ -313,17 +324,6 @@ class Training:
             "data_sha256": self.site.corpus.sha256,
             "environment": dict(self.site.environment),
         }
-        if self.site.crew.is_first:
-            measures = {"heads": heads_of_run, "labelled": labelled_of_run}
-            found = {name: measure(self.run, self.site) for name, measure in measures.items()}
-            found = {name: value for name, value in found.items() if value is not None}
-            self.site.folder.write_record(self.run, record | found)
-        self.site.crew.wait()
-        if has_diverged:
-            says = "the loss is not a finite number: this learning rate is not chosen"
-            self.site.report(Event(run=self.run.name, kind="note", says=says))
-        self._tell("done")
-        return record
 
     def _tell_step(self) -> None:
         now = time.monotonic()
