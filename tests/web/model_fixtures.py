@@ -153,9 +153,13 @@ def answers_of(model: nn.Module) -> list[dict[str, Any]]:
 
 
 def grids_of(model: AttentionLM, tokens: Tensor) -> Tensor:
-    """Weights of every row of the window, (H, S, S)."""
-    _, weights = model.attention(model.rows(tokens), is_causal=True, need_weights=True)
-    return weights[0].expand(model.config.num_heads or 0, -1, -1)
+    """Weights (H, S, S): each row is that of the last word of the words up to it."""
+    num_words = tokens.shape[1]
+    grids = torch.zeros(model.config.num_heads or 0, num_words, num_words)
+    for end in range(1, num_words + 1):
+        _, weights = model(tokens[:, :end], need_weights=True)
+        grids[:, end - 1, :end] = weights[0, :, -end:]
+    return grids
 
 
 def switches_of(num_heads: int) -> list[list[str | int]]:

@@ -43,7 +43,7 @@ NUMBER_TEXTS = (
         "1e99",
         "1/(sqrt(2)+sqrt(3))",
     ),
-    *("0x10", "'", "--1"),
+    *("0x10", "'", "--1", "1/3/4", "(1/3)/4", "1 - -1"),
 )
 """Texts that are numbers, and texts that are none."""
 SHOWN_TEXTS = (

@@ -157,19 +157,24 @@ class _Parser:
         return value
 
     def _product(self) -> Number:
-        value = self._signed()
+        value, before = self._signed(), ""
         while self._peek() in ("*", "/"):
             sign = self._take()
+            if sign == before == "/":
+                raise NumberError("divides twice in a row: use brackets, as in (1/3)/4")
+            before = sign
             right = self._signed()
             value = _exact(multiply(value, right if sign == "*" else _inverse(right)))
         return value
 
     def _signed(self) -> Number:
         if self.depth > MAX_DEPTH:
-            raise NumberError(f"has more than {MAX_DEPTH} nested brackets or signs: use fewer")
+            raise NumberError(f"has more than {MAX_DEPTH} nested brackets: use fewer")
         self.depth += 1
         if self._peek() in ("+", "-"):
             sign = self._take()
+            if self._peek() in ("+", "-"):
+                raise NumberError("has two signs in a row: use one")
             value = self._signed()
             value = negative(value) if sign == "-" else value
         else:

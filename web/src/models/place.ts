@@ -35,7 +35,7 @@ const MAX_CONTEXT = 1024;
 const BACKENDS: readonly Backend[] = ["own", "onnx-wasm", "onnx-webgpu"];
 
 export const FIRST_PLACE: ModelsPlace = {
-  preset: PRESETS[0]?.id ?? null,
+  preset: PRESETS.find(({ kind }) => kind === "held-out")?.id ?? null,
   text: "",
   temperature: 0.8,
   topK: 40,

@@ -124,8 +124,13 @@ class Parser {
 
   private product(): Num {
     let value = this.signed();
+    let before = "";
     while (this.peek() === "*" || this.peek() === "/") {
       const sign = this.take();
+      if (sign === "/" && before === "/") {
+        throw new Refusal("divides twice in a row: use brackets, as in (1/3)/4");
+      }
+      before = sign;
       const right = this.signed();
       value = exactly(multiply(value, sign === "*" ? right : inverted(right)));
     }
@@ -134,13 +139,16 @@ class Parser {
 
   private signed(): Num {
     if (this.depth > MAX_DEPTH) {
-      throw new Refusal(`has more than ${MAX_DEPTH} nested brackets or signs: use fewer`);
+      throw new Refusal(`has more than ${MAX_DEPTH} nested brackets: use fewer`);
     }
     this.depth += 1;
     const sign = this.peek();
     let value: Num;
     if (sign === "+" || sign === "-") {
       this.take();
+      if (this.peek() === "+" || this.peek() === "-") {
+        throw new Refusal("has two signs in a row: use one");
+      }
       value = sign === "-" ? negative(this.signed()) : this.signed();
     } else {
       value = this.atom();

@@ -107,12 +107,12 @@ export class AttentionModel implements LanguageModel {
   grids(ids: readonly number[], heads?: readonly HeadSwitch[]): Grids {
     const switches = switchesOf(this.config, heads);
     const window = windowOf(this.config, ids);
-    const sources = this.projectedWindow(window);
     const S = window.length;
     const own = new Float64Array(this.numHeads * S * S);
     const weights = new Float32Array(own.length);
     for (let t = 0; t < S; t++) {
-      this.ask(sources, t, own, t * S, S * S);
+      // As in prediction, word t is the last word: it has the last position.
+      this.ask(this.projectedWindow(window.slice(0, t + 1)), t, own, t * S, S * S);
       const used = usedWeights(own, switches, S * S, t * S, t + 1, S);
       for (let h = 0; h < this.numHeads; h++)
         weights.set(used.subarray(h * S, h * S + S), (h * S + t) * S);

@@ -143,8 +143,8 @@ export interface WindowView {
   /** Number of heads H (0 for a model without heads) and of words S. */
   numHeads: number;
   size: number;
-  /** (H, S, S), receiver by source, row after row: the heads' own weights, causal, each row with its
-   * position rows in this window; the last row is the one that predicts. */
+  /** (H, S, S), receiver by source, row after row: the heads' own weights. Each row is that of the
+   * last word of the words up to it, so it is what predicts the word after it. */
   ownWeights: Float32Array;
   /** (H, S, S): what counts under the switches; zero for a head that is off. */
   weights: Float32Array;
