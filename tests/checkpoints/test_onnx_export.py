@@ -19,7 +19,7 @@ from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.models.config import GPTConfig
 from manyheads.models.gpt import TinyGPT
 from manyheads.models.lm import AttentionLM, FixedWindowMLP
-from tests.factories import annotations_unchecked
+from tests.factories import annotations_unchecked, mostly_slow
 from tests.models.drawing import ATTENTION, KINDS, T, V, config_of, draw, ids, model_of, padded
 
 onnx = pytest.importorskip("onnx", reason="the onnx package is not there: install the dev extra")
@@ -47,7 +47,7 @@ def run(path: Path, **feeds: Tensor) -> dict[str, np.ndarray]:
     return dict(zip(names, session.run(names, given), strict=True))
 
 
-@pytest.mark.parametrize("name", FULL_SIZE)
+@pytest.mark.parametrize("name", mostly_slow(FULL_SIZE, "four-heads"))
 def test_the_three_models_equal_pytorch_on_all_logits_of_many_windows(
     name: str, tmp_path: Path
 ) -> None:
@@ -66,7 +66,7 @@ def test_the_three_models_equal_pytorch_on_all_logits_of_many_windows(
     assert gap.is_small
 
 
-@pytest.mark.parametrize("opset", [13, 17, 21])
+@pytest.mark.parametrize("opset", mostly_slow([13, 17, 21], 13, 21))
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_equals_pytorch_in_old_and_new_operators(
     kind: str, opset: int, tmp_path: Path

@@ -13,6 +13,7 @@ import pytest
 import manyheads as mh
 from manyheads.cli import types
 from manyheads.cli.main import COMMANDS, cli, main
+from tests.factories import mostly_slow
 
 LONGEST_MESSAGE = 500
 NOT_NUMBERS = ["1_0", "\N{ARABIC-INDIC DIGIT THREE}", "", "0x10", "1e", "nan", "inf", "x" * 5000]
@@ -138,18 +139,17 @@ def test_every_path_that_cannot_exist_is_refused_by_the_name_of_its_option(
 _ANSWERS = "score/7: 0, 0, 0"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "{run} quiz exercises --answers <(echo '{answers}')",
-        "(sleep 0.2; echo '{answers}') | {run} quiz exercises --answers -",
-        "{run} quiz exercises --answers - < answers.txt",
-    ],
-    ids=["process substitution", "slow pipe", "redirected file"],
-)
-def test_a_file_of_answers_may_be_a_pipe_or_standard_input(words: str, tmp_path: Path) -> None:
+_WAYS = {
+    "process substitution": "{run} quiz exercises --answers <(echo '{answers}')",
+    "slow pipe": "(sleep 0.2; echo '{answers}') | {run} quiz exercises --answers -",
+    "redirected file": "{run} quiz exercises --answers - < answers.txt",
+}
+
+
+@pytest.mark.parametrize("way", mostly_slow(_WAYS, "slow pipe"))
+def test_a_file_of_answers_may_be_a_pipe_or_standard_input(way: str, tmp_path: Path) -> None:
     (tmp_path / "answers.txt").write_text(_ANSWERS)
-    line = words.format(run=f"{sys.executable} -m manyheads.cli.main", answers=_ANSWERS)
+    line = _WAYS[way].format(run=f"{sys.executable} -m manyheads.cli.main", answers=_ANSWERS)
     done = subprocess.run(
         ["bash", "-c", f"{line} --data ."],
         capture_output=True,

@@ -1,8 +1,6 @@
 """`manyheads notebooks` as a user meets it: files to open, or one line and nothing written."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -89,11 +87,3 @@ def test_a_full_disk_is_named_with_the_folder_and_what_to_do(
     message = capsys.readouterr().err
     assert f"DIR ({tmp_path / 'full'}) cannot hold 01-" in message
     assert "No space left on device): free some space" in message
-
-
-def test_the_command_does_not_load_torch(tmp_path: Path) -> None:
-    code = (
-        "import sys; from manyheads.cli.main import main; "
-        f"assert main(['notebooks', {str(tmp_path)!r}]) == 0; assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)

@@ -3,20 +3,32 @@
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from manyheads.cli.main import main
 from manyheads.web import site
 from manyheads.web.site import MANIFEST, read_bundle
 from tests.web.serving import COMMAND, serve_command
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60)
+class Outcome(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Runs a command in this process."""
+    return lambda *arguments: Outcome(main(list(arguments)), *capsys.readouterr())
 
 
 def test_serve_prints_the_address_and_ends_cleanly_on_ctrl_c(static_page: Path) -> None:
@@ -30,7 +42,9 @@ def test_serve_prints_the_address_and_ends_cleanly_on_ctrl_c(static_page: Path) 
         assert process.stderr.read() == ""
 
 
-def test_a_taken_port_gives_one_line_and_status_2(static_page: Path) -> None:
+def test_a_taken_port_gives_one_line_and_status_2(
+    static_page: Path, run: Callable[..., Outcome]
+) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -42,7 +56,9 @@ def test_a_taken_port_gives_one_line_and_status_2(static_page: Path) -> None:
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "eight", "1.5"])
-def test_a_port_that_is_none_gives_one_line_and_status_2(port: str) -> None:
+def test_a_port_that_is_none_gives_one_line_and_status_2(
+    port: str, run: Callable[..., Outcome]
+) -> None:
     result = run("serve", "--no-open", "--port", port)
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
@@ -50,7 +66,9 @@ def test_a_port_that_is_none_gives_one_line_and_status_2(port: str) -> None:
     assert port in result.stderr
 
 
-def test_site_writes_the_static_folder(static_page: Path, tmp_path: Path) -> None:
+def test_site_writes_the_static_folder(
+    static_page: Path, tmp_path: Path, run: Callable[..., Outcome]
+) -> None:
     out = tmp_path / "lesson"
     result = run("site", str(out))
     assert result.returncode == 0, result.stderr
@@ -62,7 +80,9 @@ def test_site_writes_the_static_folder(static_page: Path, tmp_path: Path) -> Non
     assert all(name.startswith("models/") and name.endswith(".js") for name in written)
 
 
-def test_site_refuses_a_file_and_a_folder_of_others(static_page: Path, tmp_path: Path) -> None:
+def test_site_refuses_a_file_and_a_folder_of_others(
+    static_page: Path, tmp_path: Path, run: Callable[..., Outcome]
+) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     for out in (tmp_path, tmp_path / "notes.txt"):
         result = run("site", str(out))
@@ -79,8 +99,6 @@ def test_a_page_that_is_not_built_gives_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from manyheads.cli.main import main
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(site, "STATIC", tmp_path / "static")
     assert main(arguments) == 2
@@ -88,16 +106,6 @@ def test_a_page_that_is_not_built_gives_the_remedy(
     assert error.count("\n") == 1
     assert "run `make page`" in error
     assert list(tmp_path.iterdir()) == []
-
-
-def test_neither_command_loads_torch(static_page: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys; from manyheads.cli.main import main; "
-        f"assert main(['site', {str(tmp_path / 'out')!r}]) == 0; "
-        "import manyheads.web.server; "
-        "assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_serve_runs_where_stdout_is_closed(static_page: Path) -> None:

@@ -234,16 +234,3 @@ def test_a_closed_standard_input_is_an_end_of_input(tmp_path: Path) -> None:
     command = f"exec <&-; {sys.executable} -m manyheads.cli.main quiz --data {tmp_path}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60, check=False)
     assert done.returncode == 0 and b"The answers end here." in done.stdout
-
-
-def test_the_list_does_not_load_torch(tmp_path: Path) -> None:
-    code = (
-        "import sys; from manyheads.cli.main import main\n"
-        f"main(['quiz', 'list', '--data', {str(tmp_path)!r}]); main(['quiz', '--help'])\n"
-        "main(['worksheet', 'try', 'two-routes'])\n"
-        "sys.exit('torch' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr

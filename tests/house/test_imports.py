@@ -19,11 +19,13 @@ MODULES_WITHOUT_TORCH = [
     "manyheads.core.errors",
     "manyheads.models.config",
     "manyheads.data.stories",
+    "manyheads.study.stats",
+    "manyheads.web.models",
+    "manyheads.web.server",
 ]
 COMMANDS_WITHOUT_TORCH = [
     "--help",
     "serve --help",
-    "site --help",
     "worksheet list",
     "worksheet show two-routes",
     "worksheet solve two-routes --exact",
@@ -32,10 +34,12 @@ COMMANDS_WITHOUT_TORCH = [
     "generate --help",
     "export onnx --help",
     "quiz --help",
+    "quiz list --data {folder}",
     "quiz exercises score --json",
     "worksheet try two-routes",
     "cards --help",
-    "notebooks --help",
+    "notebooks {folder}/notebooks",
+    "site {folder}/site",
 ]
 PROBE = """
 import contextlib, io, json, sys
@@ -71,8 +75,10 @@ def test_help_loads_no_library_for_numbers_or_files() -> None:
     assert loaded_by(["manyheads", "manyheads --help"], [*HEAVY, "numpy", "pydantic"]) == ""
 
 
-def test_modules_and_commands_without_tensors_do_not_load_torch() -> None:
-    commands = [f"manyheads {arguments}" for arguments in COMMANDS_WITHOUT_TORCH]
+def test_modules_and_commands_without_tensors_do_not_load_torch(
+    static_page: Path, tmp_path: Path
+) -> None:
+    commands = [f"manyheads {line.format(folder=tmp_path)}" for line in COMMANDS_WITHOUT_TORCH]
     assert loaded_by(MODULES_WITHOUT_TORCH + commands, HEAVY) == ""
 
 

@@ -57,6 +57,7 @@ def first_validations(result: StudyResult, out: Path) -> list[tuple[int, float, 
     return seen
 
 
+@pytest.mark.slow
 def test_a_shipped_run_is_repeated_digit_by_digit(tmp_path: Path) -> None:
     """On another processor or with another torch, the first five digits are compared."""
     result = shipped_results("own-recipe-stories")

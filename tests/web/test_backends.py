@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Playwright
 
 from manyheads.checkpoints.shipped import load_shipped
 from manyheads.web.site import read_bundle
+from tests.factories import mostly_slow
 from tests.web.browsing import BROWSER_FLAGS, Visit
 from tests.web.models_site import ModelsSite, write_models_site
 from tests.web.serving import serving
@@ -121,8 +122,7 @@ def gap(site: ModelsSite, name: str, run: dict[str, Any]) -> float:
     ("backend", "models"),
     [
         ("onnx-wasm", MODELS),
-        ("onnx-webgpu", ("four-heads",)),
-        pytest.param("onnx-webgpu", ("mlp", "one-head"), marks=pytest.mark.slow),
+        pytest.param("onnx-webgpu", MODELS, marks=pytest.mark.slow),
     ],
 )
 def test_every_logit_of_a_back_end_is_pytorchs(
@@ -163,26 +163,30 @@ def test_a_logit_that_is_off_is_found(onnx_site: ModelsSite) -> None:
     assert found > ALLOWED
 
 
-@pytest.mark.parametrize(
-    ("script", "line"),
-    [
-        ("delete Navigator.prototype.gpu", "This browser has no WebGPU."),
-        ("GPU.prototype.requestAdapter = async () => null", "no graphics adapter for it."),
-        (
-            "GPU.prototype.requestAdapter = () => new Promise(() => {})",
-            "did not find a graphics adapter within 3 seconds.",
-        ),
-        (
-            "GPU.prototype.requestAdapter = () => Promise.reject(new Error('no'))",
-            "does not allow its graphics adapter.",
-        ),
-    ],
-    ids=["no WebGPU", "no adapter", "hanging", "throwing"],
-)
+# what a page finds when it asks for an adapter, and what it then says
+ANSWERS = {
+    "no WebGPU": ("delete Navigator.prototype.gpu", "This browser has no WebGPU."),
+    "no adapter": (
+        "GPU.prototype.requestAdapter = async () => null",
+        "no graphics adapter for it.",
+    ),
+    "hanging": (
+        "GPU.prototype.requestAdapter = () => new Promise(() => {})",
+        "did not find a graphics adapter within 3 seconds.",
+    ),
+    "throwing": (
+        "GPU.prototype.requestAdapter = () => Promise.reject(new Error('no'))",
+        "does not allow its graphics adapter.",
+    ),
+}
+
+
+@pytest.mark.parametrize("answer", mostly_slow(ANSWERS, "no adapter"))
 def test_without_an_adapter_the_page_says_so_and_goes_on(
-    gpu_browser: Browser, onnx_address: str, script: str, line: str
+    gpu_browser: Browser, onnx_address: str, answer: str
 ) -> None:
-    script = f"() => {{ if (navigator.gpu) {script}; }}"
+    code, line = ANSWERS[answer]
+    script = f"() => {{ if (navigator.gpu) {code}; }}"
     with visit_with(gpu_browser, onnx_address, script) as visit:
         visit.open("#models/engine=onnx-webgpu")
         visit.page.locator(".backends label.unavailable").get_by_text(line).wait_for(timeout=10_000)

@@ -49,12 +49,20 @@ OTHERS = ["#story", "#story/coat/3/stage", "#models", "#study", *LEARN, "#learn/
 OPENED = ["#story/coat/0/presenter", at_step(RIVER, "weights") + "?why=river.output[9][0]"]
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_nothing_scrolls_sideways_and_no_text_is_small(visit: Visit, size: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "share"),
+    [
+        ("phone", slice(0, None, 3)),
+        ("desktop", slice(1, None, 3)),
+        *(pytest.param(size, slice(None), marks=pytest.mark.slow) for size in SIZES),
+    ],
+)
+def test_nothing_scrolls_sideways_and_no_text_is_small(
+    visit: Visit, size: str, share: slice
+) -> None:
     visit.look(size).open()
     changed = [place + WHAT_IF for place in one_place_a_step("two-routes")]
-    steps = every_step() if size == "phone" else every_step()[::3]
-    for place in [*OTHERS, *OPENED, *steps, *changed]:
+    for place in [*OTHERS, *OPENED, *[*every_step(), *changed][share]]:
         visit.go(place)
         assert visit.page.evaluate(TOO_WIDE) == [0, 0], place
         assert visit.page.evaluate(SMALL_PRINT) == [], place
