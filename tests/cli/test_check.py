@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from manyheads.verify.findings import Verdict
 from manyheads.verify.report import VerifyReport
 from manyheads.verify.subject import Subject
 from manyheads.verify.subject_files import subject_from_declared, subject_from_dict
+from tests.factories import annotations_unchecked
 from tests.verify.strangers import (
     PARAMS,
     declaration,
@@ -27,9 +29,11 @@ SIZES = ["--embed-dim", "12", "--num-heads", "3", "--form", "self", "--params", 
 
 
 @pytest.fixture(autouse=True)
-def _strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     write_strangers(tmp_path)
     monkeypatch.chdir(tmp_path)
+    with annotations_unchecked():  # thousands of small calls
+        yield
 
 
 def write_manifest(*cases: Any) -> str:
