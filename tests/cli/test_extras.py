@@ -13,7 +13,7 @@ CASES = (
     ("lightning_fabric", "study", (*_STUDY, "--device", "cuda")),
     ("lightning_fabric", "study", (*_STUDY, "--devices", "2")),
     ("tensorboard", "tensorboard", (*_STUDY, "--tensorboard")),
-    ("huggingface_hub", "data", ("study", "run", "three-models", "--out", "s")),
+    ("huggingface_hub", "data", ("study", "run", "head-count", "--out", "s")),
     ("pyarrow", "data", (*_STUDY, "--data", "stories.parquet")),
     ("scipy", "study", ("study", "report", "folder")),
     ("matplotlib", "study", ("study", "report", "folder")),

@@ -8,7 +8,7 @@ import pytest
 from manyheads.report.reading import ReportData
 from manyheads.report.study import StudyReport
 from manyheads.study.plan import plan
-from tests.report.made_up import made_up_results
+from tests.report.made_up import made_up_results, on_file
 
 
 def report_of(document: dict[str, Any]) -> StudyReport:
@@ -19,7 +19,7 @@ def report_of(document: dict[str, Any]) -> StudyReport:
 @pytest.fixture(scope="session")
 def three_models() -> StudyReport:
     """The plan three-models, on a file of stories."""
-    return report_of(made_up_results(plan("three-models").with_data("file", "5" * 64)))
+    return report_of(made_up_results(on_file("three-models")))
 
 
 @pytest.fixture(scope="session")

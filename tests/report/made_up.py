@@ -107,9 +107,15 @@ def made_up_results(frozen: Plan, *, with_heads: bool = False) -> dict[str, Any]
     }
 
 
-def write_study(folder: Path, name: str = "three-models", **options: Any) -> dict[str, Any]:
-    """Write the made-up results of a built-in plan, and hand them back."""
-    document = made_up_results(plan(name), **options)
+def on_file(name: str) -> Plan:
+    """A built-in plan on a file of stories."""
+    return plan(name).with_data("file", "5" * 64)
+
+
+def write_study(folder: Path, frozen: Plan | str, **options: Any) -> dict[str, Any]:
+    """Write the made-up results of a plan, or of the built-in one of a name, and return them."""
+    held = plan(frozen) if isinstance(frozen, str) else frozen
+    document = made_up_results(held, **options)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(document), encoding="utf-8")
     return document

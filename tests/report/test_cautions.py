@@ -9,9 +9,9 @@ from manyheads.report.cautions import RISE, cautions, is_frozen_protocol, recipe
 from manyheads.report.reading import ReportData
 from manyheads.study.plan import plan
 from manyheads.study.stats import aggregate
-from tests.report.made_up import made_up_results
+from tests.report.made_up import made_up_results, on_file
 
-DOCUMENT = made_up_results(plan("three-models"))
+DOCUMENT = made_up_results(on_file("three-models"))
 
 
 def said_of(document: dict[str, Any]) -> str:

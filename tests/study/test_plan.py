@@ -187,7 +187,9 @@ def test_three_models_is_the_published_protocol() -> None:
     assert held.seeds == (11, 29, 47)
     assert (protocol.context, protocol.width, protocol.hidden) == (64, 64, 256)
     assert (protocol.batch_targets, protocol.targets_per_window, protocol.steps) == (512, 1, 6000)
-    assert (protocol.validate_every, protocol.validation_windows) == (750, 20_000)
+    assert (protocol.validation_windows, protocol.validation_slice) == (20_000, "first")
+    assert (protocol.draws, protocol.initial) == ("with-replacement", "linear")
+    assert (held.data.split_by, held.tokenizer.words) == ("normalised-text", "ascii")
     assert (protocol.clip, protocol.decay, protocol.warmup_steps) == (1.0, "none", 0)
     settings = {m.name: (m.learning_rate, m.weight_decay, m.num_heads) for m in held.models}
     assert settings == {

@@ -9,7 +9,8 @@ import pytest
 from manyheads.core.errors import StudyError
 from manyheads.report.cautions import cautions
 from manyheads.report.reading import ReportData
-from tests.report.made_up import made_up_results, write_study
+from manyheads.study.plan import Plan, plan
+from tests.report.made_up import made_up_results, on_file, write_study
 from tools.page.study import ORDER, SHIPPED, shipped_studies, study_data, study_part
 
 
@@ -21,7 +22,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made-up results of all studies, and of one that the page does not show."""
     folder = tmp_path_factory.mktemp("studies")
     for name in (*ORDER, "smoke"):
-        write_study(folder / name, name.removesuffix("-stories"))
+        write_study(folder / name, made_up_plan(name))
     return folder
 
 
@@ -90,11 +91,15 @@ def test_only_the_published_protocol_has_the_published_figures_beside_it(studies
     assert all(row["published"] and row["here"] for row in first["published"]["settings"])
 
 
-def made_up_results_of(name: str) -> dict[str, Any]:
-    """The made-up document of a built-in plan."""
-    from manyheads.study.plan import plan
+def made_up_plan(name: str) -> Plan:
+    """The built-in plan of a shipped study; on a file, unless its name ends with "-stories"."""
+    is_generated = name.endswith("-stories")
+    return plan(name.removesuffix("-stories")) if is_generated else on_file(name)
 
-    return made_up_results(plan(name))
+
+def made_up_results_of(name: str) -> dict[str, Any]:
+    """The made-up document of a shipped study."""
+    return made_up_results(made_up_plan(name))
 
 
 def test_no_shipped_study_gives_an_empty_list(tmp_path: Path) -> None:

@@ -145,4 +145,5 @@ def _difference(entry: Mapping[str, Any]) -> str:
         return f"{pair}: {entry['note']}"
     interval = entry["t_interval"]
     spread = f", 95 % t interval {interval[0]:+.4f} to {interval[1]:+.4f}" if interval else ""
-    return f"{pair}: {entry['mean']:+.4f} nats over {entry['n']} seeds{spread}"
+    seeds = "1 seed" if entry["n"] == 1 else f"{entry['n']} seeds"
+    return f"{pair}: {entry['mean']:+.4f} nats over {seeds}{spread}"
