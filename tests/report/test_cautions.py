@@ -56,6 +56,7 @@ def test_one_seed_tells_nothing_about_chance() -> None:
     document["runs"] = [run for run in document["runs"] if run["seed"] == 11]
     said = said_of(document)
     assert "1 seed per model. One seed cannot show" in said
+    assert "comparisons were planned" not in said
     assert "are missing: mlp seed 29, mlp seed 47, " in said
 
 

@@ -219,7 +219,7 @@ def _sizes(results: ReportData) -> str:
 
 def _comparisons(results: ReportData) -> str:
     number = len(results.paired)
-    if number < 2:
+    if number < 2 or len(results.seeds) < 2:  # one seed has no interval
         return ""
     return (
         f"{number} comparisons were planned, and the intervals are not corrected for that. At "

@@ -64,7 +64,7 @@ def published_table(results: ReportData) -> Table:
 
 def compared_settings(results: ReportData) -> tuple[tuple[str, str, str], ...]:
     """Each setting: its name, its value in the published experiment, and the value here."""
-    here = _stories_here(results) | _training_here(results.plan["protocol"])
+    here = _stories_here(results) | _training_here(results.plan)
     return tuple(
         (name, said, here.get(name, "the same")) for name, said in PUBLISHED_SETTINGS.items()
     )
@@ -91,13 +91,15 @@ def _stories_here(results: ReportData) -> dict[str, str]:
     return here
 
 
-def _training_here(protocol: Mapping[str, Any]) -> dict[str, str]:
+def _training_here(plan: Mapping[str, Any]) -> dict[str, str]:
+    protocol = plan["protocol"]
     most, limit = whole(protocol["steps"]), protocol.get("stop_after")
     is_first = protocol.get("validation_slice") == "first"
     windows = "the first" if is_first else "a fixed sample of"
+    is_hashed = is_first and plan.get("data", {}).get("split_by") is not None
     here = {
         "validation": f"every {protocol['validate_every']} steps, on {windows} "
-        f"{whole(protocol['validation_windows'])} windows"
+        f"{whole(protocol['validation_windows'])} windows{' in hash order' * is_hashed}"
     }
     if limit:
         here["end of a run"] = f"{whole(limit)} steps after the lowest loss, at most {most} steps"

@@ -110,10 +110,11 @@ export function seedPath(study: StudyData, seed: number): string {
   return `runs[${study.runs.findIndex((run) => run.seed === seed)}].seed`;
 }
 
-/** What names a study's runs on a badge: "three-models 0123456789ab, seeds 11, 29, 47". */
+/** What names a study's runs on a badge: "own-recipe 0123456789ab, seeds 11, 29, 47". */
 export function runName(study: StudyData): string {
-  const seeds = [...new Set(study.runs.map(({ seed }) => seed))].join(", ");
-  return `${study.name} ${study.plan_sha256.slice(0, 12)}, seeds ${seeds}`;
+  const seeds = [...new Set(study.runs.map(({ seed }) => seed))];
+  const noun = seeds.length === 1 ? "seed" : "seeds";
+  return `${study.name} ${study.plan_sha256.slice(0, 12)}, ${noun} ${seeds.join(", ")}`;
 }
 
 /** Models that differ in their number of heads alone, least first. */
