@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from manyheads.looking.reading import Look, look
     from manyheads.study.plan import plan
     from manyheads.study.run import run_study
-    from manyheads.verify.api import check
+    from manyheads.verify.api import check, compare
     from manyheads.verify.report import VerifyReport
     from manyheads.worksheets import worksheet, worksheet_names
 
@@ -54,6 +54,7 @@ _HOMES = {
     "SingleHead": "attention.single_head",
     "VerifyReport": "verify.report",
     "check": "verify.api",
+    "compare": "verify.api",
     "from_torch": "layouts.torch_mha",
     "look": "looking.reading",
     "plan": "study.plan",
@@ -80,6 +81,7 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "check",
+    "compare",
     "from_torch",
     "look",
     "plan",

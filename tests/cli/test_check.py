@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from manyheads.cli.check import _declared, _painted, check
+from manyheads.cli.check import _painted, check, declared_by
 from manyheads.cli.main import main
 from manyheads.verify.findings import Verdict
 from manyheads.verify.report import VerifyReport
@@ -217,7 +217,7 @@ def test_options_declare_what_a_file_would() -> None:
     options = check.make_context("check", [*text.split(), "--params", json.dumps(PARAMS)]).params
     sizes = {"embed_dim": 24, "num_heads": 6, "num_kv_heads": 3, "head_dim": 4, "v_head_dim": 5}
     rope = {"type": "rope", "style": "interleaved", "base": 500.0}
-    assert subject_from_declared("a.py:A", _declared(options)) == subject_from_dict(
+    assert subject_from_declared("a.py:A", declared_by(options)) == subject_from_dict(
         {
             "target": "a.py:A",
             "build": {"kwargs": {"bias": False, "name": "x", "sizes": [1, 2], "flash": True}},

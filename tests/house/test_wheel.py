@@ -29,6 +29,7 @@ EXTRA = re.compile(r"manyheads\[(\w+)\]")
 # exists, a free port, a shorter run or an answer on the command line.
 ARGUMENTS = {
     "check": "torch.nn:MultiheadAttention --embed-dim 8 --num-heads 2",
+    "compare": "torch.nn:MultiheadAttention --dtype float32 --embed-dim 8 --num-heads 2",
     "generate": "Once --max-tokens 2",
     "serve": "--no-open --port 0",
     "worksheet solve": "two-routes --exact --json",

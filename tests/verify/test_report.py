@@ -315,7 +315,7 @@ def test_a_page_is_written_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "page.html"
-    write_page(path, [report()])
+    write_page(path, page_from_reports([report()]))
     before = path.read_text(encoding="utf-8")
     assert before == page_from_reports([report()])
 
@@ -324,7 +324,7 @@ def test_a_page_is_written_whole_or_not_at_all(
 
     monkeypatch.setattr("manyheads.core.files.os.fsync", full)
     with pytest.raises(ConfigError, match=r"--html \(.*\) cannot be written: No space left"):
-        write_page(path, [report(id="other")])
+        write_page(path, page_from_reports([report(id="other")]))
     assert path.read_text(encoding="utf-8") == before
     assert list(tmp_path.iterdir()) == [path]
 

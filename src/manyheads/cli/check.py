@@ -16,7 +16,7 @@ from manyheads.core.text import brief
 from manyheads.verify.findings import Verdict
 from manyheads.verify.isolation import Examined, Limits, can_isolate, examine_subjects
 from manyheads.verify.report import VerifyReport, plain
-from manyheads.verify.report_html import write_page
+from manyheads.verify.report_html import page_from_reports, write_page
 from manyheads.verify.report_text import text_from_report, text_from_reports
 from manyheads.verify.report_words import clean
 from manyheads.verify.subject import (
@@ -104,7 +104,8 @@ _SAME_NAME = (
 )
 
 
-def _declarations(command: Callable[..., None]) -> Callable[..., None]:
+def declarations(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that declare what a subject computes."""
     for option in reversed(_DECLARATIONS):
         command = option(command)
     return command
@@ -112,7 +113,7 @@ def _declarations(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @click.argument("target", required=False, metavar="FILE.py:NAME")
-@_declarations
+@declarations
 @click.option("--subject", "subject_file", type=_FILE, help="Read the subject from a JSON file.")
 @click.option("--subjects", "manifest", type=_FILE, help="Read several subjects from a JSON file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document.")
@@ -165,14 +166,14 @@ def check(
       manyheads check --subjects manifest.json --json
     """
     subjects = _subjects(target, subject_file, manifest, options)
-    _warn(subjects)
-    _check_page(page)
+    warn_of_subjects(subjects)
+    check_page(page)
     examined = _examined(subjects, options["time_limit"], options["jobs"])
     if manifest is None and examined[0].refused is not None:
         raise SubjectError(examined[0].refused)
     reports = [one.report for one in examined]
     if page is not None:  # first, so that it is written even where nobody reads the text
-        write_page(page, reports)
+        write_page(page, page_from_reports(reports))
     click.echo(_json(reports, manifest) if as_json else _text(reports, manifest))
     allowed = {"undetermined": allow_undetermined, "nonstandard": allow_nonstandard}
     accepted = {"sound", *(verdict for verdict, is_allowed in allowed.items() if is_allowed)}
@@ -190,7 +191,7 @@ def _subjects(
         raise click.UsageError("give one of FILE.py:NAME, --subject FILE or --subjects FILE")
     from manyheads.verify.subject_files import read_manifest, read_subject, subject_from_declared
 
-    declared = _declared(options)
+    declared = declared_by(options)
     if target is not None:
         return [subject_from_declared(target, declared, folder=Path.cwd())]
     if declared:
@@ -199,7 +200,7 @@ def _subjects(
     return [read_subject(subject_file)] if subject_file else read_manifest(manifest or Path())
 
 
-def _declared(options: Mapping[str, Any]) -> dict[str, Any]:
+def declared_by(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that declare something, by the names of a subject's fields."""
     found = {name: options[name] for name in _SAME_NAME if options[name] is not None}
     position = _position(options)
@@ -255,7 +256,8 @@ def _json_of(text: str, where: str) -> Any:  # noqa: ANN401 - whatever the JSON 
         raise click.UsageError(f"{where} ({brief(text)}) is not JSON: {why}") from error
 
 
-def _warn(subjects: Sequence[Subject | SubjectError]) -> None:
+def warn_of_subjects(subjects: Sequence[Subject | SubjectError]) -> None:
+    """Say which fields are ignored, and what this system cannot do."""
     for subject in subjects:
         unknown = getattr(subject, "unknown", ())
         if unknown:
@@ -267,7 +269,7 @@ def _warn(subjects: Sequence[Subject | SubjectError]) -> None:
         click.echo(f"manyheads: warning: {text}", err=True)
 
 
-def _check_page(page: Path | None) -> None:
+def check_page(page: Path | None) -> None:
     """Refuse a page that cannot be written, before anything runs."""
     if page is not None and not page.absolute().parent.is_dir():
         folder = page.absolute().parent

@@ -44,6 +44,12 @@ COMMANDS = (
     LazyCommand(
         "check", "manyheads.cli.check", "check", "Check an attention module and name its fault."
     ),
+    LazyCommand(
+        "compare",
+        "manyheads.cli.compare",
+        "compare",
+        "Compare two attention modules and show where they depart.",
+    ),
     LazyCommand("look", "manyheads.cli.look", "look", "Look at the heads of a model."),
     LazyCommand("study", "manyheads.cli.study", "study", "Train and compare models by a plan."),
     LazyCommand(

@@ -1,11 +1,12 @@
-"""Checks attention modules and functions: the fault, its effect on the numbers, and the fix."""
+"""Checks attention modules and functions, and compares two: step, line, numbers and fix."""
 
 from typing import TYPE_CHECKING
 
 from manyheads.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from manyheads.verify.api import assert_sound, check
+    from manyheads.verify.api import assert_sound, check, compare
+    from manyheads.verify.comparison_report import Comparison
     from manyheads.verify.findings import CheckResult, Finding
     from manyheads.verify.isolation import Limits, verify_subjects
     from manyheads.verify.report import VerifyReport
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CallSpec",
     "CheckResult",
+    "Comparison",
     "Finding",
     "Limits",
     "MaskSpec",
@@ -29,6 +31,7 @@ __all__ = [
     "VerifyReport",
     "assert_sound",
     "check",
+    "compare",
     "read_manifest",
     "read_subject",
     "subject_from_dict",
@@ -39,6 +42,7 @@ __all__ = [
 _HOMES = {
     "CallSpec": "subject",
     "CheckResult": "findings",
+    "Comparison": "comparison_report",
     "Finding": "findings",
     "Limits": "isolation",
     "MaskSpec": "subject",
@@ -48,6 +52,7 @@ _HOMES = {
     "VerifyReport": "report",
     "assert_sound": "api",
     "check": "api",
+    "compare": "api",
     "read_manifest": "subject_files",
     "read_subject": "subject_files",
     "subject_from_dict": "subject_files",

@@ -1,4 +1,4 @@
-"""Checks a module or function of this process: `check`, and `assert_sound` for tests."""
+"""Checks or compares modules and functions of this process; `assert_sound` is for tests."""
 
 import contextlib
 import copy
@@ -13,11 +13,14 @@ import torch
 from torch import nn
 
 from manyheads.core.errors import SubjectError
+from manyheads.verify.comparing import compare_targets
+from manyheads.verify.comparison_report import Comparison
 from manyheads.verify.findings import short
 from manyheads.verify.isolation import judged
 from manyheads.verify.place import raise_at
 from manyheads.verify.report import VerifyReport, undetermined
 from manyheads.verify.report_words import first_fault
+from manyheads.verify.settings import Setting
 from manyheads.verify.subject import Subject
 from manyheads.verify.subject_files import subject_from_declared
 
@@ -57,6 +60,61 @@ def check(
         except (Exception, SystemExit) as error:
             report = undetermined(known, f"verifying it raises {short(error)}")
     return replace(report, seconds=time.perf_counter() - begun)
+
+
+def compare(
+    a: Attention,
+    b: Attention | None = None,
+    *,
+    subject_a: Subject | Mapping[str, Any] | None = None,
+    subject_b: Subject | Mapping[str, Any] | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    **declared: Any,  # noqa: ANN401 - the fields of a subject
+) -> Comparison:
+    """Compare two attention modules or functions in this process, on copies of them.
+
+    Both get the same weights, matched by what each does with them, and the same inputs.
+
+    Args:
+        a: a module, the class of one (it is built), or a function.
+        b: the same; a result of `torch.compile` is compared eagerly and compiled. Unless given, `a`
+            is compared with itself in another type or on another device.
+        subject_a: what is declared of `a` alone: a `Subject`, or the object of a subject file.
+        subject_b: what is declared of `b` alone.
+        dtype: type in which `b` is run too: float64, float32, bfloat16 or float16.
+        device: device of torch on which `b` is run too, such as "cuda".
+        **declared: what is declared of both, as for `check`. It goes before the subjects.
+
+    Returns:
+        the comparison; `undetermined` with the reason if one of them cannot be read.
+
+    Raises:
+        SubjectError: a declaration that is not known, or a value of the wrong type.
+    """
+    second = a if b is None else b
+    pair = (_eager(a), _eager(second))
+    setting = Setting(
+        dtype=dtype,
+        device=device,
+        is_compiled=any(x is not y for x, y in zip(pair, (a, second), strict=True)),
+    )
+    known = (
+        subject_from_declared(_name(pair[0]), declared, subject_a),
+        subject_from_declared(_name(pair[1]), declared, subject_b),
+    )
+    if b is None and setting.is_plain:
+        raise SubjectError("b is not given: give it, or a dtype or a device to compare a in")
+    with _one_thread(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        return compare_targets((_copied(pair[0]), _copied(pair[1])), known, setting)
+
+
+def _eager(made: Attention) -> Attention:
+    """The module or function that `torch.compile` was given."""
+    inner = getattr(made, "_orig_mod", None) or getattr(made, "_torchdynamo_orig_callable", None)
+    return made if inner is None else inner
 
 
 def assert_sound(module_or_function: Attention, **declared: Any) -> None:  # noqa: ANN401 - as check

@@ -257,6 +257,28 @@ def _answer(subject: Subject) -> bytes:
     return answer
 
 
+def answer_of(work: Callable[[], bytes], limits: Limits) -> bytes:
+    """The answer of a function that runs in a process of its own.
+
+    Args:
+        work: runs the code of subjects; in `worker_streams`.
+        limits: time and memory.
+
+    Raises:
+        SubjectError: there is no answer; the message says why and what to do.
+    """
+    call = ContainedCall(work, limits)
+    try:
+        while (outcome := call.step()) is None:
+            wait(call.pipes, timeout=max(0.0, call.remaining))
+    finally:
+        call.stop()
+    if outcome.answer is None:
+        reason, fix = what_happened(outcome, limits)
+        raise SubjectError(f"{reason}: {fix}" if fix else reason)
+    return outcome.answer
+
+
 def _failed(subject: Subject, reason: str) -> Examined:
     return Examined(report=undetermined(subject, reason))
 

@@ -6,7 +6,7 @@ operation that makes something else out of equal numbers is where the subject de
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch import Tensor
 from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Problem
 from manyheads.verify.findings import Step, Where
+from manyheads.verify.quantities import Wanted, joins_axes, ordered, relation_of
 from manyheads.verify.stages import Stages
 from manyheads.verify.structure import Structure
 from manyheads.verify.watch import Event, Line, Place, place_of, storage_of, tensors_in
@@ -66,15 +67,6 @@ class Located:
     """One entry of that step: its place, expected and found."""
 
 
-class _Wanted:
-    """A quantity of the formula, ready to be compared."""
-
-    def __init__(self, name: str, value: Tensor) -> None:
-        self.name, self.value = name, value.detach().double()
-        self.sorted = _ordered(self.value)
-        self.views = list(_arrangements(self.value))
-
-
 def _pieces(x: Tensor, problem: Problem) -> Iterator[Tensor]:
     """What a cached call makes of rows of all positions, piece by piece."""
     start = 0
@@ -96,58 +88,12 @@ def _parts(x: Tensor) -> Iterator[Tensor]:
         yield from x.flatten(0, 1)
 
 
-def _ordered(x: Tensor) -> Tensor:
-    return x.flatten().nan_to_num(nan=0.0, posinf=1e300, neginf=-1e300).sort().values
-
-
-def _arrangements(x: Tensor) -> Iterator[Tensor]:
-    """A tensor in every order of its axes."""
-    x = x.reshape([n for n in x.shape if n != 1] or [1])
-    for order in itertools.permutations(range(x.dim())):
-        yield x.permute(order)
-
-
-def _is_close(a: Tensor, b: Tensor, tolerance: float) -> bool:
-    finite = torch.isfinite(b) & (b > -1e8)
-    mine = torch.isfinite(a) & (a > -1e8)
-    if not torch.equal(finite, mine):
-        return False
-    if not bool(finite.any()):
-        return False
-    size = float(b[finite].abs().max()) or 1.0
-    return float((a[finite] - b[finite]).abs().max()) <= tolerance * size
-
-
-def _joins(fine: tuple[int, ...], coarse: tuple[int, ...]) -> bool:
-    """Whether joining neighbouring axes of one shape gives the other."""
-    i = 0
-    for size in coarse:
-        product = 1
-        while product < size and i < len(fine):
-            product *= fine[i]
-            i += 1
-        if product != size:
-            return False
-    return i == len(fine)
-
-
-def _relation(x: Tensor, ordered: Tensor, wanted: _Wanted, tolerance: float) -> str | None:
-    """Whether a tensor is "equal" or an "arrangement"; None if it holds other numbers."""
-    if x.numel() != wanted.value.numel():
-        return None
-    size = float(wanted.sorted.abs().clamp(max=1e8).max()) or 1.0
-    gap = (ordered.clamp(-1e8, 1e8) - wanted.sorted.clamp(-1e8, 1e8)).abs().max()
-    if float(gap) > tolerance * size:
-        return None
-    shape = tuple(n for n in x.shape if n != 1) or (1,)
-    mine = x.reshape(shape)
-    for view in wanted.views:
-        sizes = tuple(view.shape)
-        if sizes == shape and _is_close(mine, view, tolerance):
-            return "equal"
-        if _joins(sizes, shape) and _is_close(mine.flatten(), view.flatten(), tolerance):
-            return "equal"
-    return "arrangement"
+def steps_of(problem: Problem) -> dict[str, list[Tensor]]:
+    """The numbers of each step of the formula."""
+    stages = Stages()
+    with torch.no_grad():
+        stages.run(problem)
+    return stages.kept
 
 
 class Locator:
@@ -158,22 +104,27 @@ class Locator:
         problem: what was put to the subject.
         output: the tensor that the subject returned.
         tolerance: largest relative difference of equal numbers.
+        steps: the numbers to compare with, by step; those of the formula unless given.
     """
 
     def __init__(
-        self, structure: Structure, problem: Problem, output: Tensor, tolerance: float
+        self,
+        structure: Structure,
+        problem: Problem,
+        output: Tensor,
+        tolerance: float,
+        *,
+        steps: Mapping[str, Sequence[Tensor]] | None = None,
     ) -> None:
         self.structure, self.output = structure, output
         self.events = structure.events
         self.tolerance = max(tolerance, 1e-9)
-        stages = Stages()
-        with torch.no_grad():
-            stages.run(problem)
-        every = [(n, x) for n, parts in stages.kept.items() for x in parts]
+        kept = steps_of(problem) if steps is None else steps
+        every = [(n, x) for n, parts in kept.items() for x in parts]
         every += [(n, x) for n, whole in every for x in _pieces(whole, problem)]
         sizes = {value.numel() for event in self.events for value in event.values}
         every += [(n, x) for n, whole in every for x in _parts(whole) if x.numel() in sizes]
-        self.wanted = [_Wanted(n, x) for n, x in every]
+        self.wanted = [Wanted(n, x) for n, x in every]
         self.labels: dict[int, dict[str, str]] = {}
         self.parents: dict[int, list[int]] = {}
         self.peaks: dict[int, int] = {}
@@ -191,21 +142,26 @@ class Locator:
 
     def _label(self) -> None:
         """Which quantities each result holds."""
+        by_size: dict[int, list[Wanted]] = {}
+        for wanted in self.wanted:
+            by_size.setdefault(wanted.value.numel(), []).append(wanted)
         for event in self.events:
             found: dict[str, str] = {}
             for value in event.values:
-                if not value.is_floating_point() or value.numel() < 2:
-                    continue
-                x = value.double()
-                ordered = _ordered(x)
-                for wanted in self.wanted:
-                    if found.get(wanted.name) == "equal":
-                        continue
-                    relation = _relation(x, ordered, wanted, self.tolerance)
-                    if relation is not None:
-                        found[wanted.name] = relation
+                if value.is_floating_point() and value.numel() > 1:
+                    self._label_value(value.double(), by_size.get(value.numel(), ()), found)
             if found:
                 self.labels[event.number] = found
+
+    def _label_value(self, x: Tensor, every: Sequence[Wanted], found: dict[str, str]) -> None:
+        """Which quantities of its size one result holds."""
+        mine = ordered(x)
+        for wanted in every:
+            if found.get(wanted.name) == "equal":
+                continue
+            relation = relation_of(x, mine, wanted, self.tolerance)
+            if relation is not None:
+                found[wanted.name] = relation
 
     def _is_good(self, number: int) -> bool:
         """Whether a result is a step, and no earlier one than what it is made of."""
@@ -406,7 +362,7 @@ class Locator:
     def _value(self, event: Event) -> Tensor:
         return event.values[0].double()
 
-    def _targets(self, step: str) -> list[_Wanted]:
+    def _targets(self, step: str) -> list[Wanted]:
         found = [w for w in self.wanted if _NAMES.get(w.name, w.name) == step]
         return [w for w in found if w.name != "products"] or found
 
@@ -423,12 +379,12 @@ class Locator:
             return "factor", factor
         return ("part" if any(_part(*pair) for pair in pairs) else "other"), None
 
-    def _aligned(self, x: Tensor, wanted: _Wanted) -> Iterator[tuple[Tensor, Tensor]]:
+    def _aligned(self, x: Tensor, wanted: Wanted) -> Iterator[tuple[Tensor, Tensor]]:
         shape = tuple(n for n in x.shape if n != 1) or (1,)
         for view in wanted.views:
             if tuple(view.shape) == shape:
                 yield x.reshape(shape), view
-            elif _joins(tuple(view.shape), shape):
+            elif joins_axes(tuple(view.shape), shape):
                 yield x.flatten(), view.flatten()
 
     def _entry(self, event: Event, step: str) -> dict[str, Any]:

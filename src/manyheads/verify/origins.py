@@ -43,7 +43,8 @@ class Parameters:
             zip(self.named, [sum(sizes[:i]) for i in range(len(sizes))], strict=True)
         )
 
-    def _owners(self, entries: Tensor) -> tuple[str, ...]:
+    def owners(self, entries: Tensor) -> tuple[str, ...]:
+        """Names of the parameters that hold some entries."""
         found = []
         for name, start in self.starts.items():
             stop = start + self.named[name].numel()
@@ -96,7 +97,7 @@ class Parameters:
         return Origin(
             entries=found,
             factor=float(nearest) if abs(value - nearest) < 1e-9 else value,
-            names=self._owners(found),
+            names=self.owners(found),
         )
 
     def _fibres(self, length: int) -> tuple[Tensor, Tensor]:
@@ -126,7 +127,7 @@ class Parameters:
         if float((ordered[nearer] - wanted).abs().max()) > 1e-9 * max(float(wanted.abs().max()), 1):
             return None
         found = number[nearer].view(bias.shape)
-        return Origin(entries=found, factor=factor, names=self._owners(found))
+        return Origin(entries=found, factor=factor, names=self.owners(found))
 
 
 def flat(named: Mapping[str, Tensor]) -> Tensor:

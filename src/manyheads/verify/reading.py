@@ -288,19 +288,25 @@ class Reader:
         Heads are taken to be consecutive columns of the last projection, or of the first part of
         one that holds more. What only moves these numbers may have put them in another order.
         """
+        found: Rows | None = None
+        for event, rows in self.natural(name):
+            if found is None or event.op in _COMPUTES:
+                found = rows
+        return found
+
+    def natural(self, name: str) -> Iterator[tuple[Event, Rows]]:
+        """Every result on the way to q, k or v that is linear in the input, and its weights."""
         factor = self.structure.factor_of(name)
         if factor is None or self.heads is None:
-            return None
+            return
         tensor, before = factor
         storages = self.structure.ancestors(tensor, before)
-        found: Rows | None = None
         for event in self.structure.events[:before]:
             for which in range(len(event.values)):
-                if storage_of(event.out[which]) not in storages:
-                    continue
-                if found is None or event.op in _COMPUTES:
-                    found = self._consecutive(event, which) or found
-        return found
+                if storage_of(event.out[which]) in storages:
+                    rows = self._consecutive(event, which)
+                    if rows is not None:
+                        yield event, rows
 
     def _consecutive(self, event: Event, which: int) -> Rows | None:
         """Weights that give this result from an input, with heads as consecutive columns."""

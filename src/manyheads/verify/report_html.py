@@ -8,7 +8,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.core.files import reason_of, write_whole
 from manyheads.core.tables import Table, html_from_table
 from manyheads.verify.findings import Finding, Result, Where
-from manyheads.verify.place import Excerpt, excerpt
+from manyheads.verify.place import AROUND, Excerpt, excerpt
 from manyheads.verify.report_picture import ALL_REACHED, Picture, html_from_picture
 from manyheads.verify.report_words import (
     MEANINGS,
@@ -31,7 +31,7 @@ from manyheads.verify.report_words import (
     unseen_words,
 )
 
-_STYLE = """
+STYLE = """
 .mh-report{line-height:1.5;max-width:60rem}
 .mh-report h2,.mh-report h3{margin:1.2em 0 .3em}
 .mh-report p,.mh-report ul{margin:.3em 0}
@@ -43,9 +43,9 @@ _STYLE = """
 .mh-report .mh-picture td{font-family:monospace;text-align:center}
 .mh-report .mh-reached{background:#2b6cb0;color:#fff}
 .mh-report .mh-verdict{border-left:.4em solid;padding-left:.6em;overflow-wrap:anywhere}
-.mh-report .mh-sound{border-color:#2f855a}
+.mh-report .mh-sound,.mh-report .mh-equal{border-color:#2f855a}
 .mh-report .mh-nonstandard{border-color:#6b46c1}
-.mh-report .mh-faulty{border-color:#c53030}
+.mh-report .mh-faulty,.mh-report .mh-different{border-color:#c53030}
 .mh-report .mh-undetermined{border-color:#b7791f}
 .mh-report pre{white-space:pre-wrap}
 .mh-report figure{margin:.6em 0}
@@ -54,6 +54,8 @@ _STYLE = """
 .mh-report .mh-source{border:1px solid #8886}
 .mh-report .mh-source>*{display:block;padding:0 .6em}
 .mh-report .mh-source>*{width:max-content;min-width:100%;box-sizing:border-box}
+.mh-report .mh-pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(20rem,1fr));gap:1rem}
+.mh-report .mh-pair>*{min-width:0}
 .mh-report .mh-source mark{background:#e5393526;box-shadow:inset .3em 0 #e53935;color:inherit}
 """
 _PAGE_STYLE = """
@@ -67,7 +69,7 @@ body{background:#fff;color:#1a202c}
 
 def html_from_report(result: Result) -> str:
     """One report as a piece of a page, for Jupyter."""
-    return f"<div class='mh-report'><style>{_STYLE}</style>{_section(result)}</div>"
+    return f"<div class='mh-report'><style>{STYLE}</style>{_section(result)}</div>"
 
 
 def page_from_reports(results: Sequence[Result]) -> str:
@@ -75,24 +77,34 @@ def page_from_reports(results: Sequence[Result]) -> str:
     title = heading(results[0]) if len(results) == 1 else summary(results)
     table = _overview(results) if len(results) > 1 else ""
     sections = "".join(map(_section, results))
+    return page_of("manyheads check", title, f"{table}{sections}")
+
+
+def page_of(command: str, title: str, body: str) -> str:
+    """A complete page.
+
+    Args:
+        command: the command that writes it.
+        title: of the window.
+        body: HTML below the heading.
+    """
     return (
         "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>manyheads check: {escape(title)}</title>"
-        f"<style>{_PAGE_STYLE}{_STYLE}</style></head><body><main class='mh-report'>"
-        f"<h1>manyheads check</h1>{table}{sections}</main></body></html>\n"
+        f"<title>{command}: {escape(title)}</title>"
+        f"<style>{_PAGE_STYLE}{STYLE}</style></head><body><main class='mh-report'>"
+        f"<h1>{command}</h1>{body}</main></body></html>\n"
     )
 
 
-def write_page(path: Path, results: Sequence[Result]) -> None:
-    """Write `page_from_reports` to a file, under a temporary name that is then renamed.
+def write_page(path: Path, page: str) -> None:
+    """Write a page to a file, under a temporary name that is then renamed.
 
     Raises:
         ConfigError: the file cannot be written.
     """
-    page = page_from_reports(results).encode(errors="backslashreplace")
     try:
-        write_whole(path, page)
+        write_whole(path, page.encode(errors="backslashreplace"))
     except OSError as error:
         raise ConfigError(
             f"--html ({path}) cannot be written: {reason_of(error)}: choose another place"
@@ -102,42 +114,43 @@ def write_page(path: Path, results: Sequence[Result]) -> None:
 def _section(result: Result) -> str:
     title = f"<h2 class='mh-verdict mh-{escape(result.verdict)}'>{escape(heading(result))}</h2>"
     pairs = zip(result.findings, new_parts(result.findings), strict=True)
-    parts = [title, _paragraph(MEANINGS[result.verdict])]
+    parts = [title, paragraph(MEANINGS[result.verdict])]
     parts += [_finding(i, f, *new) for i, (f, new) in enumerate(pairs, start=1)]
     parts.append(_steps(result) if not result.is_sound else "")
     parts += [_understood(result), _checks(result), _limits(result.limits)]
-    return f"<section>{''.join(parts)}{_paragraph(last_words(result))}</section>"
+    return f"<section>{''.join(parts)}{paragraph(last_words(result))}</section>"
 
 
-def _paragraph(text: str, name: str = "") -> str:
+def paragraph(text: str, name: str = "") -> str:
+    """One paragraph, with a name in bold in front."""
     label = f"<strong>{escape(name)}:</strong> " if name else ""
     return f"<p>{label}{escape(clean(text))}</p>" if text else ""
 
 
 def _finding(number: int, finding: Finding, where: Where | None, picture: Picture | None) -> str:
-    parts = [f"<h3>{escape(finding_title(number, finding))}</h3>", _paragraph(finding.says)]
+    parts = [f"<h3>{escape(finding_title(number, finding))}</h3>", paragraph(finding.says)]
     if where is not None:
-        parts += [_paragraph(place_words(where)), _source(where)]
-        parts.append(_paragraph(entry_words(finding)))
+        parts += [paragraph(place_words(where)), source_figure(where)]
+        parts.append(paragraph(entry_words(finding)))
     if picture is not None:
-        drawn = _paragraph(ALL_REACHED) if picture.is_full else html_from_picture(picture)
+        drawn = paragraph(ALL_REACHED) if picture.is_full else html_from_picture(picture)
         parts.append(f"<div class='mh-wide'>{drawn}</div>")
     printed = output_lines(finding.evidence)
     if printed:
         parts.append(f"<p>It printed:</p><pre>{escape(chr(10).join(printed))}</pre>")
-    parts.append(_paragraph(finding.fix, "Fix"))
-    parts.append(_paragraph(evidence_words(finding.evidence), "Measured"))
-    parts.append(_paragraph(problem_words(finding.evidence), "Seen with"))
+    parts.append(paragraph(finding.fix, "Fix"))
+    parts.append(paragraph(evidence_words(finding.evidence), "Measured"))
+    parts.append(paragraph(problem_words(finding.evidence), "Seen with"))
     return "".join(parts)
 
 
-def _source(where: Where) -> str:
+def source_figure(where: Where, around: int = AROUND) -> str:
     """The file and the lines around a place; its code alone where the file cannot be read."""
-    seen = excerpt(where)
+    seen = excerpt(where, around)
     if seen is None and where.code:
         seen = Excerpt(first=where.line or 1, lines=(clean(where.code),), marked=where.line or 1)
     if seen is None:
-        return _paragraph(path_and_line(where))
+        return paragraph(path_and_line(where))
     last = seen.first + len(seen.lines) - 1
     rows = []
     for number, line in enumerate(seen.lines, start=seen.first):
@@ -150,8 +163,8 @@ def _source(where: Where) -> str:
 
 def _steps(result: Result) -> str:
     rows = tuple(step_rows(result.steps))
-    table = _table("Steps", ("step", "status", "line", "how"), rows) if rows else ""
-    return table + _paragraph(unseen_words(result.steps))
+    table = html_table("Steps", ("step", "status", "line", "how"), rows) if rows else ""
+    return table + paragraph(unseen_words(result.steps))
 
 
 def _understood(result: Result) -> str:
@@ -171,7 +184,7 @@ def _checks(result: Result) -> str:
         for check in result.checks
     )
     title = "What was checked, and what was skipped and why"
-    return _table(title, ("check", "status", "why", "figure"), rows) if rows else ""
+    return html_table(title, ("check", "status", "why", "figure"), rows) if rows else ""
 
 
 def _limits(limits: Sequence[str]) -> str:
@@ -183,9 +196,10 @@ def _overview(results: Sequence[Result]) -> str:
     rows = tuple(
         (clean(r.id or r.target), r.verdict, f"{r.seconds:.2f}", first_fault(r)) for r in results
     )
-    return _table(summary(results), ("subject", "verdict", "seconds", "first finding"), rows)
+    return html_table(summary(results), ("subject", "verdict", "seconds", "first finding"), rows)
 
 
-def _table(title: str, columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
+def html_table(title: str, columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
+    """One table, which scrolls where it is too wide."""
     table = html_from_table(Table(title=title, columns=columns, rows=rows))
     return f"<div class='mh-wide'>{table}</div>"

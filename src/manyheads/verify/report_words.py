@@ -151,7 +151,7 @@ def entry_words(finding: Finding) -> str:
     step = "" if finding.where is None else finding.where.step
     place = ", ".join(map(str, evidence["entry"]))
     pair = [evidence["expected"], evidence.get("found")]
-    expected, found = (_number(value, step, _digits(pair)) for value in pair)
+    expected, found = (number_words(value, step, _digits(pair)) for value in pair)
     return clean(f"entry [{place}]: expected {expected}, found {found}")
 
 
@@ -162,7 +162,12 @@ def _digits(pair: Sequence[Any]) -> int:
     return next((n for n in (5, 8, 11) if len({f"{x:.{n}g}" for x in numbers}) > is_pair), 17)
 
 
-def _number(value: Any, step: str, digits: int) -> str:  # noqa: ANN401 - evidence may hold anything
+def number_words(
+    value: Any,  # noqa: ANN401 - evidence may hold anything
+    step: str,
+    digits: int = 5,
+) -> str:
+    """One number of a step."""
     if value is None:  # JSON has no number that is not finite
         return "-inf (hidden)" if step == "masked_scores" else "a number that is not finite"
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
