@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 
 from tests.notebooks.kernels import LIMIT_SECONDS, Run, complaints, execute, own_kernel
 
-QUICK = ("01", "03", "05")
+QUICK = ("01", "03")
 SOURCES = notebook_sources()
 TIMED = [
     pytest.param(path, id=path.stem, marks=() if path.stem[:2] in QUICK else pytest.mark.slow)
