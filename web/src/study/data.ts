@@ -177,7 +177,7 @@ export function settingsOf(settings: Settings, path: string, prefix = ""): Setti
 
 /** The title of each study on the page. */
 export const STUDY_TITLES: Record<string, string> = {
-  "three-models": "Three models, one protocol",
+  "three-models": "Three models, the published protocol",
   "own-recipe": "The same models with a faster recipe",
   "own-recipe-stories": "The same models on generated stories",
   "head-count": "How many heads?",
