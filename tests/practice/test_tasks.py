@@ -7,6 +7,7 @@ import pytest
 from manyheads.core.errors import LearnError
 from manyheads.learn.cards.deck import deck
 from manyheads.practice.constraints import CONSTRAINTS
+from manyheads.practice.links import CARDS as CARDS_OF_FAULTS
 from manyheads.practice.starting import starter, stub
 from manyheads.practice.task import Task, task
 from tests.practice.grid import TASKS, Wrong, judged, wrong_answers
@@ -73,6 +74,10 @@ def test_a_mistake_whose_text_is_missing_is_an_error() -> None:
     other = task("softmax").solution.mistakes[0]
     with pytest.raises(LearnError, match="is not in the answer"):
         answer.with_mistake(other)
+
+
+def test_cards_of_faults_are_in_the_deck() -> None:
+    assert set(CARDS_OF_FAULTS.values()) <= CARDS
 
 
 def test_an_unknown_task_names_the_nearest() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from manyheads.cli.learn_options import DATA, FORCE
+from manyheads.cli.practice_grade import grade, notebook
 from manyheads.cli.types import FilePath, IntRange
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ def practice(ctx: click.Context, as_json: bool, data: Path | None) -> None:
     ctx.obj = data
     if ctx.invoked_subcommand is None:
         _show_ladder(data, as_json)
+
+
+practice.add_command(grade)
+practice.add_command(notebook)
 
 
 @practice.command()
@@ -96,10 +101,10 @@ def judge_command(
     for number, _ in enumerate(_saves(file, watch)):
         report = judge_file(file, name=name, seed=seed)
         found = task_of_text(file.read_text(encoding="utf-8", errors="replace"))[1]
-        record_verdict(report, found if seed is None else seed, data or ctx.obj)
         if number:
             click.echo("\n" + "─" * 80)
         click.echo(report.to_json() if as_json else str(report))
+        record_verdict(report, found if seed is None else seed, data or ctx.obj)
         solved = report.solved
         if watch:
             click.echo("\nWaiting for the next save of the file; Ctrl-C stops.")

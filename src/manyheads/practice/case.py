@@ -66,7 +66,7 @@ class Case:
         """
         if self.factor > 1:
             return 2e-2
-        return 1e-6 if self.dtype == torch.float64 else 2e-4
+        return 2e-5 if self.dtype == torch.float64 else 2e-4
 
     def __str__(self) -> str:
         """What is special about it, in a few words."""

@@ -79,8 +79,15 @@ def _described(value: object) -> str:
     return "None" if value is None else f"{type(value).__name__} {str(value)[:30]}"
 
 
-def is_close(want: Tensor, have: Tensor, tolerance: float) -> bool:
-    """Whether two tensors hold the same numbers within a fraction of the largest one."""
+def is_close(want: Tensor, have: Tensor, tolerance: float, least: float = 1e-3) -> bool:
+    """Whether two tensors hold the same numbers within a fraction of the largest one.
+
+    Args:
+        want: the right numbers.
+        have: the others.
+        tolerance: the fraction.
+        least: the largest number is taken to be at least this.
+    """
     if want.shape != have.shape:
         return False
     if not want.is_floating_point():
@@ -93,7 +100,7 @@ def is_close(want: Tensor, have: Tensor, tolerance: float) -> bool:
         return False
     if not bool(finite.any()):
         return True
-    size = max(float(a[finite].abs().max()), 1e-3)
+    size = max(float(a[finite].abs().max()), least)
     return float((a[finite] - b[finite]).abs().max()) <= tolerance * size
 
 
@@ -165,6 +172,9 @@ def factor_of(want: Tensor, have: Tensor) -> float | None:
 
 def _gradient(want: Ran, have: Ran, case: Case) -> Difference | None:
     """The first input or parameter whose gradient is another."""
+    largest = max(
+        (float(x.abs().max()) for x in want.gradients.values() if x is not None), default=0
+    )
     for name, a in want.gradients.items():
         b = have.gradients.get(name)
         if a is None and b is None:
@@ -173,7 +183,7 @@ def _gradient(want: Ran, have: Ran, case: Case) -> Difference | None:
         assert zero is not None
         mine = torch.zeros_like(zero) if b is None else b
         ours = torch.zeros_like(zero) if a is None else a
-        if is_close(ours, mine, 10 * case.tolerance):
+        if is_close(ours, mine, 10 * case.tolerance, max(1e-3, 0.01 * largest)):
             continue
         says = f"the output is right, but the gradient of {name} is not"
         if b is None or bool((mine == 0).all()):

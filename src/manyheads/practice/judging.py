@@ -34,7 +34,6 @@ from manyheads.verify.isolation import (
     worker_streams,
 )
 from manyheads.verify.report import plain
-from manyheads.verify.subject_files import subject_from_declared
 
 LIMITS = Limits(seconds=20.0, memory=2 << 30, processes=16)
 """Time and memory of one answer."""
@@ -180,17 +179,43 @@ def judged_here(task: Task, answer: Any, files: frozenset[str]) -> PracticeRepor
     """Judge an answer in this process."""
     text = task.imports + task.solution.code
     reference = load_code(text, task.entry, solution_file(task))
-    explainer = Explainer(task, reference, answer, files)
     state = torch.random.get_rng_state()
     try:
-        found = _first_difference(task, reference, answer, files)
-        if found is not None:
-            return _report(task, explainer.explain(found))
-        kept = constraints_kept(task, reference, answer, files)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _compared(task, reference, answer, files)
     except UnmatchedError as error:
-        return _judged_by_watching(task, answer, str(error))
+        report = _judged_by_watching(task, answer, str(error))
+        return _constrained(task, reference, answer, files) if report.solved else report
     finally:
         torch.random.set_rng_state(state)
+
+
+def _compared(
+    task: Task,
+    reference: Any,  # noqa: ANN401 - a function or class
+    answer: Any,  # noqa: ANN401 - a function or class
+    files: frozenset[str],
+) -> PracticeReport:
+    """Compare an answer with the solution, then check the constraints.
+
+    Raises:
+        UnmatchedError: a module has other parameters than the solution.
+    """
+    found = _first_difference(task, reference, answer, files)
+    if found is not None:
+        return _report(task, Explainer(task, reference, answer, files).explain(found))
+    return _constrained(task, reference, answer, files)
+
+
+def _constrained(
+    task: Task,
+    reference: Any,  # noqa: ANN401 - a function or class
+    answer: Any,  # noqa: ANN401 - a function or class
+    files: frozenset[str],
+) -> PracticeReport:
+    """Check the constraints of an answer whose numbers are right."""
+    kept = constraints_kept(task, reference, answer, files)
     broken = next((k for k in kept if not k.kept), None)
     if broken is None:
         return _report(task, None, constraints=kept)
@@ -240,11 +265,14 @@ def _judged_by_watching(task: Task, answer: Any, why: str) -> PracticeReport:  #
     """Judge a module with other parameters by the verifier, which finds its weights."""
     if not task.declared:
         return _wrong(task, "parameters", f"{why}: keep the layers of the file")
+    from manyheads.verify.subject_files import subject_from_declared
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            subject = subject_from_declared("answer", dict(task.declared), None)
-            report = judged(answer, subject)
+            declared = dict(task.declared)
+            made = answer(*declared.pop("kwargs").values())
+            report = judged(made, subject_from_declared("answer", declared, None))
         except (SubjectError, Exception, SystemExit) as error:
             return _wrong(task, "parameters", f"{why}; watching it: {short(error)}")
     if report.is_sound:

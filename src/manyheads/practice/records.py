@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from manyheads.learn.attempts import written_now
-from manyheads.learn.cards.reviews import add_review, new_review
 from manyheads.learn.own_files import add_record, data_folder, read_records
 from manyheads.practice.report import PracticeReport
 
@@ -69,6 +68,8 @@ def record_verdict(report: PracticeReport, seed: int | None, data: Path | None =
         folder, "verdict", report.task, solved=report.solved, seed=seed, fault=fault, card=card
     )
     if is_new:
+        from manyheads.learn.cards.reviews import add_review, new_review  # loads the deck
+
         add_review(folder, new_review(card, _AGAIN, datetime.now(UTC)))
 
 
