@@ -1,12 +1,17 @@
 """`manyheads look` as a user meets it; the models of the package need no extra."""
 
+import base64
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+import manyheads as mh
 from manyheads.cli.main import main
+from manyheads.looking import saving
+from manyheads.looking.saving import BLOCKED, STEPS
 
 TEXT = "once upon a time there was a little cat"
 
@@ -43,6 +48,36 @@ def test_the_json_document_is_alone_on_standard_output(
     assert found["proof"]["refused"] == []
     assert all(isinstance(head["logit"], float) for head in found["heads"])
     assert "random token ids" in shown.err
+
+
+def test_the_saved_file_has_the_weights_and_the_mask(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "look.json"
+    assert main(["look", "four-heads", "--text", TEXT, "--save", str(path)]) == 0
+    found, capsys_text = json.loads(path.read_text()), capsys.readouterr().out
+    assert "heads per layer" in capsys_text
+    assert found["format"] == "manyheads-look-1"
+    assert {(one["layer"], one["head"]) for one in found["maps"]} == {(0, h) for h in range(4)}
+    one = found["maps"][0]
+    steps = np.frombuffer(base64.b64decode(one["weights"]), "<u2").reshape(
+        one["rows"], one["columns"]
+    )
+    assert found["axes"][str(one["columns"])] == TEXT.split()
+    assert np.where(steps == BLOCKED, 0, steps).sum() == pytest.approx(STEPS, rel=1e-3)
+
+
+def test_a_file_of_many_weights_keeps_the_heads_that_were_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saving, "MOST_NUMBERS", 2 * 36)
+    seen = mh.look(folder, inputs=torch.arange(6)[None])
+    found = json.loads(saving.saved_json(seen, [(1, 3)]))
+    assert [(one["layer"], one["head"]) for one in found["maps"]] == [(1, 3), (0, 0)]
+    steps = np.frombuffer(base64.b64decode(found["maps"][0]["weights"]), "<u2").reshape(6, 6)
+    assert (steps[np.triu_indices(6, 1)] == BLOCKED).all()
+    expected = seen.weights(1, 3)[0].detach().numpy()
+    assert abs(steps[np.tril_indices(6)] / STEPS - expected[np.tril_indices(6)]).max() < 1 / STEPS
 
 
 def test_the_html_file_is_whole_and_loads_nothing(

@@ -77,6 +77,12 @@ look.add_command(corpus)
 @click.option(
     "--html", type=FilePath(dir_okay=False), metavar="FILE", help="Write one HTML file as well."
 )
+@click.option(
+    "--save",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="Write one JSON file with the weights as well, which the view Look of the page opens.",
+)
 @seed_option
 @json_option
 def show(
@@ -85,6 +91,7 @@ def show(
     text: str | None,
     inputs: Path | None,
     html: Path | None,
+    save: Path | None,
     as_json: bool,
     **options: Any,  # noqa: ANN401 - what `_seen` and `_print` take
 ) -> None:
@@ -95,20 +102,29 @@ def show(
       manyheads look show four-heads --text "once upon a time" --layer 0 --head 1
       manyheads look show four-heads --json
     """
-    from manyheads.core.files import write_whole
-
     seen = _seen(open_named(model, download), text, inputs, options)
-    if html is not None:
-        heads = [(options["layer"], options["head"] or 0)] if options["layer"] is not None else []
-        from manyheads.looking.pictures import file_html
-
-        write_whole(html, file_html(seen, heads).encode())
+    heads = [(options["layer"], options["head"] or 0)] if options["layer"] is not None else []
+    _write(seen, heads, html, save)
     if as_json:
         click.echo(seen.to_json())
     else:
         _print(seen, options["layer"], options["head"])
     if seen.proof.refused:
         click.get_current_context().exit(1)
+
+
+def _write(
+    seen: "Look", heads: list[tuple[int, int]], html: Path | None, save: Path | None
+) -> None:
+    """Write the files that were asked for."""
+    from manyheads.core.files import write_whole
+    from manyheads.looking.pictures import file_html
+    from manyheads.looking.saving import saved_json
+
+    if html is not None:
+        write_whole(html, file_html(seen, heads).encode())
+    if save is not None:
+        write_whole(save, saved_json(seen, heads).encode())
 
 
 def _seen(

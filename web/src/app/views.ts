@@ -2,6 +2,7 @@
 
 import type { Component } from "svelte";
 import Learn from "../learn/Learn.svelte";
+import Look from "../look/Look.svelte";
 import Models from "../models/Models.svelte";
 import { isPresenter } from "../story/presenter";
 import Story from "../story/Story.svelte";
@@ -23,6 +24,7 @@ export const VIEWS: readonly View[] = [
   { name: "story", title: "Story", component: Story, isBare: isPresenter },
   { name: "worksheet", title: "Worksheet", component: Worksheet },
   { name: "models", title: "Models", component: Models },
+  { name: "look", title: "Look", component: Look },
   { name: "study", title: "Study", component: Study },
   { name: "learn", title: "Learn", component: Learn },
   { name: "teach", title: "Teach", component: Teach as Component<ViewProps> },
