@@ -10,7 +10,7 @@ from torch import Tensor
 import manyheads as mh
 from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.positions import published_slopes
-from manyheads.attention.problem import GivenMask, Problem
+from manyheads.attention.problem import GivenMask, Problem, RowNorm
 from manyheads.core.compare import check_close
 from manyheads.core.config import LinearBias, Rotary
 from tests.factories import LAYERS, inputs_of, layer_of, mostly_slow
@@ -26,8 +26,18 @@ def _problem(layer: Any, inputs: list[Tensor], **more: Any) -> Problem:
     slopes = None
     if isinstance(positions, LinearBias):
         slopes = positions.slopes or published_slopes(config.num_heads)
+    weights, norms = layer.head_weights(), {}
+    if (norm := config.qk_norm) is not None:
+        for name, gain, shift in (
+            ("q", weights.q_gain, weights.q_shift),
+            ("k", weights.k_gain, weights.k_shift),
+        ):
+            norms[name] = RowNorm(
+                kind=norm.type, over=norm.over, eps=norm.eps, gain=gain, shift=shift
+            )
     return Problem(
-        x_q=inputs[0], x_k=inputs[1], x_v=inputs[2], weights=layer.head_weights(),
+        x_q=inputs[0], x_k=inputs[1], x_v=inputs[2], weights=weights,
+        norms=norms, softcap=config.softcap, sinks=weights.sinks,
         num_heads=config.num_heads, num_kv_heads=config.num_kv_heads, scale=config.scale,
         rotary=positions if isinstance(positions, Rotary) else None, slopes=slopes,
         window=config.window, **more,

@@ -186,6 +186,10 @@ def test_the_verdict_has_a_colour_in_a_terminal_only(capsys: pytest.CaptureFixtu
         ([f"{TARGET}Sound", "--params", "{}"], "params.layout is missing"),
         ([f"{TARGET}Sound", "--alibi", "--rope", "half"], "cannot be used together"),
         ([f"{TARGET}Sound", "--rope-base", "5"], "--rope-base needs --rope"),
+        ([f"{TARGET}Sound", "--rope-dim", "4"], "--rope-dim needs --rope"),
+        ([f"{TARGET}Sound", "--spec", "[]"], "must be a JSON object"),
+        ([f"{TARGET}Sound", "--spec", '{"cap": 1}'], "cap is not known"),
+        ([f"{TARGET}Sound", "--scale", "1", "--spec", '{"scale": 1}'], "an option of its own"),
         ([f"{TARGET}Sound", "--time-limit", "0"], "--time-limit"),
         ([f"{TARGET}Sound", "--html", "no/page.html"], "no folder .*: create"),
         (["model.onnx"], "is an ONNX file, and only Python code can be checked: give the PyTorch"),
@@ -212,11 +216,14 @@ def test_options_declare_what_a_file_would() -> None:
         "--vdim 8 --scale 0.25 --causal always --window 9 --rope interleaved --rope-base 500 "
         "--dropout 0.1 --fully-masked zero --form qkv --layout TBE --mask pad:BS:blocked "
         "--mask m:(BH)TS:additive --causal-arg is_causal --returns out,weights --weights-axes BTS "
-        "--arg bias=false --arg name=x --arg sizes=[1,2] --arg flash=True --submodule enc.attn"
+        "--arg bias=false --arg name=x --arg sizes=[1,2] --arg flash=True --submodule enc.attn "
+        "--rope-dim 2"
     )
-    options = check.make_context("check", [*text.split(), "--params", json.dumps(PARAMS)]).params
+    more = {"qk_norm": {"type": "rms"}, "softcap": 5.0, "sinks": True}
+    given = [*text.split(), "--params", json.dumps(PARAMS), "--spec", json.dumps(more)]
+    options = check.make_context("check", given).params
     sizes = {"embed_dim": 24, "num_heads": 6, "num_kv_heads": 3, "head_dim": 4, "v_head_dim": 5}
-    rope = {"type": "rope", "style": "interleaved", "base": 500.0}
+    rope = {"type": "rope", "style": "interleaved", "base": 500.0, "rotary_dim": 2}
     assert subject_from_declared("a.py:A", declared_by(options)) == subject_from_dict(
         {
             "target": "a.py:A",
@@ -224,7 +231,7 @@ def test_options_declare_what_a_file_would() -> None:
             "spec": {
                 **sizes,
                 **{"kdim": 7, "vdim": 8, "scale": 0.25, "causal": "always", "window": 9},
-                **{"position": rope, "dropout": 0.1, "fully_masked": "zero"},
+                **{"position": rope, "dropout": 0.1, "fully_masked": "zero", **more},
             },
             "call": {
                 "form": "qkv",

@@ -31,7 +31,7 @@ class Pipeline:
     def finish(self, p: Problem, q: Tensor, k: Tensor, v: Tensor, start: int) -> Answer:
         """From rotated heads to the output; `start` is the number of earlier queries."""
         y, weights = self.attend(p, q, k, v, start)
-        return Answer(output=self.join(p, y), attn_weights=weights)
+        return Answer(output=self.join(p, self.gate(p, y, start)), attn_weights=weights)
 
     def attend(
         self, p: Problem, q: Tensor, k: Tensor, v: Tensor, start: int
@@ -52,7 +52,7 @@ class Pipeline:
             now_q, now_k = self.turn_piece(p, q, k, start, stop)
             keys, values = self.cached(p, now_k, v[:, :, :stop], start)
             y, weights = self.attend(p, now_q, keys, values, start)
-            outputs.append(self.join(p, y))
+            outputs.append(self.join(p, self.gate(p, y, start)))
             start = stop
         return Answer(output=torch.cat(outputs, dim=-2), attn_weights=weights)
 
@@ -171,6 +171,19 @@ class Pipeline:
     def weigh(self, p: Problem, weights: Tensor, v: Tensor) -> Tensor:
         """Weighted sums of values, (B, H, T, v)."""
         return weights @ v
+
+    def gate(self, p: Problem, y: Tensor, start: int) -> Tensor:
+        """Head outputs times the sigmoid of a projection of the query input, if there is a gate.
+
+        Source: Qiu et al. 2025, arXiv:2505.06708, position G1.
+        """
+        if p.weights is None or p.weights.w_g is None:
+            return y
+        x = self.norm_inputs(p, p.x_q)[0][:, start : start + y.shape[2]]
+        opened = x[:, None] @ p.weights.w_g  # (B, H, T, v)
+        if p.weights.b_g is not None:
+            opened = opened + p.weights.b_g[:, None]
+        return y * opened.sigmoid()
 
     def join(self, p: Problem, y: Tensor) -> Tensor:
         """Head outputs to the output."""

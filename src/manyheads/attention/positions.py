@@ -3,7 +3,7 @@
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from manyheads.core.config import LinearBias, Rotary
@@ -22,6 +22,8 @@ def rotary_frequencies(
 
     Source: Su et al. 2021, arXiv:2104.09864, section 3.2.2; scaled as in `RotaryScaling`.
     """
+    if rotary.frequencies is not None:
+        return torch.tensor(rotary.frequencies, dtype=torch.float64, device=device)
     exponent = torch.arange(0, width, 2, dtype=torch.float64, device=device) / width
     scaling, base = rotary.scaling, rotary.base
     if scaling is not None and scaling.type == "ntk":
@@ -85,8 +87,9 @@ def rotate(x: Float[Tensor, "B N T d"], rotary: Rotary, start: int) -> Float[Ten
     work = x.dtype if x.dtype in (torch.float32, torch.float64) else torch.float32
     angles = rotary_angles(rotary, width, start, x.shape[-2], x.device)
     cos, sin = angles.cos(), angles.sin()  # (T, width / 2)
-    if rotary.scaling is not None and rotary.scaling.magnitude != 1.0:
-        cos, sin = cos * rotary.scaling.magnitude, sin * rotary.scaling.magnitude
+    magnitude = rotary.magnitude * (1.0 if rotary.scaling is None else rotary.scaling.magnitude)
+    if magnitude != 1.0:
+        cos, sin = cos * magnitude, sin * magnitude
     cos, sin = cos.to(work), sin.to(work)
     turned = x[..., :width].to(work)
     if rotary.style == "half":
@@ -112,6 +115,35 @@ def published_slopes(num_heads: int) -> tuple[float, ...]:
     slopes = [2.0 ** (-8.0 * (i + 1) / power) for i in range(power)]
     slopes += [2.0 ** (-4.0 * (2 * i + 1) / power) for i in range(num_heads - power)]
     return tuple(slopes)
+
+
+def t5_buckets(
+    distance: Int[Tensor, "T S"], buckets: int, max_distance: int, *, is_bidirectional: bool
+) -> Int[Tensor, "T S"]:
+    """The row of the table of biases that each pair of positions uses, (T, S).
+
+    Half of the buckets hold one distance each; the others grow with its logarithm.
+
+    Args:
+        distance: position of the key minus that of the query, (T, S).
+        buckets: number of rows of the table.
+        max_distance: from this distance on all share the last bucket.
+        is_bidirectional: whether later keys have buckets of their own, the second half.
+
+    Source: Raffel et al. 2020, arXiv:1910.10683, section 2.1, and their published code.
+    """
+    first = torch.zeros_like(distance)
+    if is_bidirectional:
+        buckets //= 2
+        first = (distance > 0).long() * buckets
+        far = distance.abs()
+    else:
+        far = (-distance).clamp(min=0)
+    exact = buckets // 2
+    growth = math.log(max_distance / exact)
+    large = torch.log(far.clamp(min=1).float() / exact) / growth * (buckets - exact)
+    bucket = (exact + large.long()).clamp(max=buckets - 1)
+    return first + torch.where(far < exact, far, bucket)
 
 
 def bias_slopes(bias: LinearBias, num_heads: int, like: Tensor) -> Float[Tensor, " H"]:

@@ -57,6 +57,7 @@ _DECLARATIONS = (
     click.option(
         "--rope-base", type=NUMBER, metavar="X", help="Base of the rotary angles (default 10000)."
     ),
+    _count("--rope-dim", "Number of channels of each head that are rotated (default: all)."),
     click.option("--alibi", is_flag=True, help="Linear position bias (ALiBi) on the scores."),
     click.option(
         "--dropout",
@@ -87,6 +88,13 @@ _DECLARATIONS = (
         multiple=True,
         metavar="NAME=VALUE",
         help="Constructor argument; can be repeated.",
+    ),
+    click.option(
+        "--spec",
+        "more",
+        metavar="JSON",
+        help="More fields of spec, as in a subject file: qk_norm, softcap, sinks, bias, gate, "
+        "position (see docs/check.md).",
     ),
     click.option(
         "--params",
@@ -210,19 +218,38 @@ def declared_by(options: Mapping[str, Any]) -> dict[str, Any]:
         found["masks"] = [_mask(text) for text in options["masks"]]
     if options["arguments"]:
         found["kwargs"] = dict(_argument(text) for text in options["arguments"])
+    if options["more"] is not None:
+        found |= _more(options["more"], found)
     if options["params"] is not None:
         found["params"] = _json_of(options["params"], "--params")
     return found
 
 
+def _more(text: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `--spec`, none of which another option gives."""
+    from manyheads.verify.subject_files import SPEC
+
+    given = _json_of(text, "--spec")
+    if not isinstance(given, dict):
+        raise click.UsageError(f"--spec ({brief(text)}) must be a JSON object: use {{...}}")
+    for name in given:
+        if name not in SPEC:
+            raise click.UsageError(f"--spec: {name} is not known: use {', '.join(SPEC)}")
+        if name in found:
+            raise click.UsageError(f"--spec: {name} has an option of its own: give one of them")
+    return given
+
+
 def _position(options: Mapping[str, Any]) -> dict[str, Any] | None:
-    rope, base = options["rope"], options["rope_base"]
+    rope, base, dim = options["rope"], options["rope_base"], options["rope_dim"]
     if options["alibi"] and (rope or base is not None):
         raise click.UsageError("--alibi and --rope cannot be used together: give one")
-    if base is not None and rope is None:
-        raise click.UsageError("--rope-base needs --rope half or --rope interleaved")
+    for option, value in (("--rope-base", base), ("--rope-dim", dim)):
+        if value is not None and rope is None:
+            raise click.UsageError(f"{option} needs --rope half or --rope interleaved")
     if rope is not None:
-        return {"type": "rope", "style": rope, "base": 10000.0 if base is None else base}
+        width = {} if dim is None else {"rotary_dim": dim}
+        return {"type": "rope", "style": rope, "base": 10000.0 if base is None else base, **width}
     return {"type": "alibi"} if options["alibi"] else None
 
 

@@ -34,6 +34,10 @@ class Rotary:
     """Channels of each head that are rotated, from the first; None rotates all of head_dim."""
     scaling: RotaryScaling | None = None
     """Changed frequencies, for more positions than in training; None changes nothing."""
+    frequencies: tuple[float, ...] | None = None
+    """Radians per position of each channel pair, in place of those of the base, as in LongRoPE."""
+    magnitude: float = 1.0
+    """Factor of cosine and sine, as in LongRoPE; YaRN has its own in `scaling`."""
 
     def __post_init__(self) -> None:
         """Check the settings that do not depend on a layer."""
@@ -52,6 +56,11 @@ class Rotary:
                 f"scaling ({self.scaling!r}) must be RotaryScaling(...) or None: "
                 'use manyheads.RotaryScaling(type="linear", factor=2.0)'
             )
+        if check_number("magnitude", self.magnitude, "use 1.0") <= 0:
+            raise ConfigError(f"magnitude ({self.magnitude}) must be positive: use 1.0")
+        if self.frequencies is not None:
+            given = tuple(check_number("frequencies", f, "use radians") for f in self.frequencies)
+            object.__setattr__(self, "frequencies", given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,6 +281,12 @@ def _check_positions(positions: object, num_heads: int, head_dim: int) -> None:
         if width > head_dim:
             raise ConfigError(
                 f"positions.dim ({width}) must not exceed head_dim ({head_dim}): use {head_dim}"
+            )
+        given = positions.frequencies
+        if given is not None and len(given) != width // 2:
+            raise ConfigError(
+                f"positions.frequencies ({len(given)} values) must be one per channel pair: "
+                f"give {width // 2}"
             )
         if width % 2:
             raise ConfigError(

@@ -227,6 +227,11 @@ class Callee:
         """The module, None for a function."""
         return self.made if isinstance(self.made, nn.Module) else None
 
+    @property
+    def root(self) -> object:
+        """What holds the weights: the subject, or the weight arguments of its calls."""
+        return SimpleNamespace(**self.arguments) if self.arguments else self.made
+
     def located(self) -> Located | None:
         """The weights, read again so that gradients flow; None where they are not declared.
 
@@ -235,8 +240,7 @@ class Callee:
         """
         if self.subject.params is None:
             return None
-        root = SimpleNamespace(**self.arguments) if self.arguments else self.made
-        return locate(root, self.subject.params, self.subject.spec)
+        return locate(self.root, self.subject.params, self.subject.spec)
 
     def call(self, problem: Problem, **extra: object) -> Outcome:
         """Call the subject with a problem; an exception becomes part of the outcome.

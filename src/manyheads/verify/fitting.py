@@ -193,17 +193,48 @@ def _rotated(
         for dim in _widths(x, used, width):
             for style in _STYLES:
                 found = _angles(x[..., :dim], used[..., :dim], style, tolerance)
-                if found is None:
-                    continue
-                base, start, factor = found
-                rotary = Rotary(style=style, base=base, dim=None if dim == width else dim)
-                if relative_gap(rotate(x * factor, rotary, start), used) <= max(tolerance, 1e-8):
-                    return order, rotary, start, factor
+                for rotary, start, factor in () if found is None else _rotations(style, *found):
+                    rotary = replace(rotary, dim=None if dim == width else dim)
+                    made = rotate(x * factor, rotary, start)
+                    if relative_gap(made, used) <= max(tolerance, 1e-8):
+                        return order, rotary, start, factor
     return None
 
 
+def _rotations(
+    style: RotaryStyle, steps: Tensor, start: int, factor: float
+) -> Iterator[tuple[Rotary, int, float]]:
+    """Rotations with these radians per position, with the factor of all scores apart from it.
+
+    Frequencies of no base are those of scaled positions (linear, YaRN, Llama 3, LongRoPE) only if
+    they fall from pair to pair and are at most those of a base.
+    """
+    half = len(steps)
+    base = 10000.0 if half == 1 else float((steps[0] / steps[1]) ** half)
+    base = float(round(base)) if abs(base - round(base)) < 1e-3 * base * 1e-2 else base
+    if not base > 0:
+        return
+    yield Rotary(style=style, base=base), start, factor
+    if not (bool((steps > 0).all()) and bool((steps.diff() <= 0).all()) and float(steps[0]) < 1.1):
+        return
+    own = Rotary(style=style, frequencies=tuple(steps.tolist()))
+    if factor > 1.0 + 1e-6:  # as the attention factor of YaRN and LongRoPE; scales are below one
+        yield replace(own, magnitude=factor), start, 1.0
+    yield own, start, factor
+
+
+def is_same_rotary(one: Rotary, other: Rotary) -> bool:
+    """Whether two rotations are equal within rounding of their frequencies."""
+    if one.frequencies is None or other.frequencies is None:
+        return one == other
+    pairs = zip(one.frequencies, other.frequencies, strict=False)
+    plain = [replace(r, frequencies=None, magnitude=1.0) for r in (one, other)]
+    is_close = all(math.isclose(a, b, rel_tol=1e-6) for a, b in pairs)
+    return is_close and plain[0] == plain[1] and abs(one.magnitude - other.magnitude) < 1e-6
+
+
 def _widths(x: Tensor, used: Tensor, width: int) -> list[int]:
-    """How many channels may be rotated."""
+    """How many channels may be rotated: those that change."""
     same = [c for c in range(width) if relative_gap(used[..., c], x[..., c]) <= 1e-9]
     first = min(same) if same and same == list(range(min(same), width)) else width
     return [first] if first % 2 == 0 and first else []
@@ -211,8 +242,8 @@ def _widths(x: Tensor, used: Tensor, width: int) -> list[int]:
 
 def _angles(
     x: Tensor, y: Tensor, style: RotaryStyle, tolerance: float
-) -> tuple[float, int, float] | None:
-    """Base, first position and factor of a rotation; None where it is none."""
+) -> tuple[Tensor, int, float] | None:
+    """Radians per position, first position and factor of a rotation; None where it is none."""
 
     def pairs(z: Tensor) -> Tensor:
         one, two = z.chunk(2, -1) if style == "half" else (z[..., ::2], z[..., 1::2])
@@ -227,17 +258,13 @@ def _angles(
     if float((size - factor).abs().max()) > 1e-6 * factor or turn.shape[0] < 2:
         return None
     steps = (turn[1:] / turn[:-1]).angle()  # the same from each position to the next
-    half = steps.shape[1]
     step = steps[0]
     turns = torch.polar(torch.ones_like(steps), steps)
     if float((turns - turns[0]).abs().max()) > 1e-6:
         return None
     if abs(float(step[0])) < 1e-9:
         return None
-    start = round(float(turn[0, 0].angle()) / float(step[0])) if half else 0
-    base = 10000.0 if half == 1 else float((step[0] / step[1]) ** half)
-    base = float(round(base)) if abs(base - round(base)) < 1e-3 * base * 1e-2 else base
-    return base, start, factor
+    return steps.mean(0), round(float(turn[0, 0].angle()) / float(step[0])), factor
 
 
 def fitted_scores(

@@ -11,7 +11,10 @@ from manyheads.verify.fitting import Rows
 from manyheads.verify.origins import Found, Origin, Parameters, compressed
 from manyheads.verify.reading import Reading
 
-_ROLES = (("q", "w_q", "b_q"), ("k", "w_k", "b_k"), ("v", "w_v", "b_v"), ("o", "w_o", "b_o"))
+_ROLES = (
+    *(("q", "w_q", "b_q"), ("k", "w_k", "b_k"), ("v", "w_v", "b_v"), ("o", "w_o", "b_o")),
+    ("gate", "w_g", "b_g"),
+)
 """For each step its fields of `HeadWeights`."""
 
 

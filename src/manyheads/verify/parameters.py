@@ -1,7 +1,7 @@
 """Finds the weights of a subject by their declared paths, as per-head matrices."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -359,8 +359,11 @@ def locate(root: object, params: ParamSpec, spec: Spec) -> Located:
         return Located(heads=None, tensors={}, has_out=False)
     if params.found is not None:
         named = vars(root) if isinstance(root, SimpleNamespace) else all_tensors(root)
+        heads = params.found.read(named)
+        if spec.gate is not None and heads.w_g is None:  # it has none: the outputs show it
+            heads = replace(heads, w_g=heads.w_o.new_zeros(*heads.w_q.shape[:2], spec.dv))
         return Located(
-            heads=params.found.read(named),
+            heads=heads,
             tensors={name: named[name] for name in params.found.tensors},
             has_out=params.found.has_out,
         )
@@ -371,10 +374,15 @@ def locate(root: object, params: ParamSpec, spec: Spec) -> Located:
     else:
         pairs, out = _READERS[params.layout](reader, spec), _out(reader, spec)
     is_narrow = spec.heads > 1 and all(w.shape[1] * spec.heads == spec.width for w, _ in pairs)
+    gate = None
+    if "gate" in params.names:
+        gate = _rows(*reader.pair("gate"), spec.heads, "gate")
+    elif spec.gate is not None:
+        raise SubjectError("params.gate is missing: spec.gate needs the path of its projection")
     if is_narrow:
         pairs = _widen_slices(_one_for_all(pairs, spec), spec.width)
     return Located(
-        heads=_assemble(pairs, out, spec),
+        heads=_assemble(pairs, out, gate),
         tensors=reader.tensors,
         has_out=out is not None,
         reads_slices=is_narrow and params.layout != "slices",
@@ -397,7 +405,7 @@ def _one_for_all(pairs: list[Pair], spec: Spec) -> list[Pair]:
     return made
 
 
-def _assemble(pairs: list[Pair], out: Pair | None, spec: Spec) -> HeadWeights:
+def _assemble(pairs: list[Pair], out: Pair | None, gate: Pair | None) -> HeadWeights:
     (w_q, b_q), (w_k, b_k), (w_v, b_v) = pairs
     w_o: Tensor
     b_o: Tensor | None
@@ -405,7 +413,11 @@ def _assemble(pairs: list[Pair], out: Pair | None, spec: Spec) -> HeadWeights:
         w_o, b_o = w_q.new_zeros(w_q.shape[0], w_v.shape[2], w_q.shape[1]), None  # never used
     else:
         w_o, b_o = out
+    fields: dict[str, Any] = {"w_q": w_q, "w_k": w_k, "w_v": w_v, "w_o": w_o}
+    fields |= {"b_q": b_q, "b_k": b_k, "b_v": b_v, "b_o": b_o}
+    if gate is not None:
+        fields |= {"w_g": gate[0], "b_g": gate[1]}
     try:
-        return HeadWeights(w_q=w_q, w_k=w_k, w_v=w_v, w_o=w_o, b_q=b_q, b_k=b_k, b_v=b_v, b_o=b_o)
+        return HeadWeights(**fields)
     except ManyHeadsError as error:
         raise SubjectError(f"params do not fit the declared sizes: {error}") from error

@@ -67,6 +67,8 @@ class Reading:
     """Value weights."""
     o: Rows | None = None
     """Output weights, N = H."""
+    gate: Rows | None = None
+    """Weights of a gate, whose sigmoid multiplies the joined heads."""
     natural_o: Rows | None = None
     """The weight that is multiplied last, with heads joined in order."""
     has_out: bool = True
@@ -379,6 +381,25 @@ class Reader:
                 return x.double()
         return torch.zeros(width, dtype=torch.float64)
 
+    def _gated_out(self, core: Core, joined: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The output projection where a sigmoid of the input multiplies the joined heads."""
+        heads, width, base = core.v.shape[1], core.v.shape[3], self._base(0)
+        sigmoids = [e for e in self.structure.events if e.op.rstrip("_") == "sigmoid"]
+        for event in sigmoids if base is not None else ():
+            opened = self._as_rows(event, 0, heads * width)
+            if base is None or opened is None or opened.shape != joined.shape:
+                continue
+            made = solved(base.flatten(0, 1), opened.logit().flatten(0, 1), self.tolerance * 100)
+            out = solved((joined * opened).flatten(0, 1), self.output.flatten(0, 1), self.tolerance)
+            if made is not None and out is not None and not is_unit(made):
+                self.reading.gate = Rows(
+                    weight=made[0].unflatten(1, (heads, width)).transpose(0, 1),
+                    bias=made[1].unflatten(0, (heads, width)),
+                    order=torch.arange(heads),
+                )
+                return out
+        return None
+
     def _depart(
         self,
         step: str,
@@ -460,6 +481,7 @@ class Reader:
             return
         self._out_factor()
         found = solved(joined.flatten(0, 1), self.output.flatten(0, 1), self.tolerance)
+        found = found or self._gated_out(core, joined)
         if found is None:
             self._depart("output", "the output is no linear function of the joined heads")
             self.reading.o = self.reading.natural_o

@@ -87,11 +87,13 @@ def complete_extras(found: Understanding, scores: Scores) -> None:
     if scores.sinks is not None:
         found.subject = found.subject.with_extras(sinks=scores.sinks)
         is_zero = float(scores.sinks.abs().max()) < 1e-9
-        found.words["spec.sinks"] = (
+        words = (
             "one is added to the denominator of the softmax"
             if is_zero
             else "one score per head without a value"
         )
+        if found.subject.spec.sinks is None:
+            found.words["spec.sinks"] = words
     if scores.bias is not None:
         _bias(found, scores.bias)
 
@@ -128,7 +130,8 @@ def _bias(found: Understanding, bias: Tensor) -> None:
         found.subject = found.subject.with_spec(scale=1.0)
         found.words["spec.scale"] = "1, as usual beside a table of biases (T5)"
     found.subject = found.subject.with_extras(bias=bias)
-    found.words["spec.bias"] = "a table by position is added to the scores"
+    if spec.bias is None:
+        found.words["spec.bias"] = "a table by position is added to the scores"
 
 
 def _first_key(keep: Tensor, like: Tensor) -> Tensor:

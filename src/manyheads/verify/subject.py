@@ -5,12 +5,13 @@ does not load pydantic.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 from manyheads.core.config import Rotary, RotaryStyle
-from manyheads.core.errors import SubjectError
+from manyheads.core.errors import ConfigError, SubjectError
+from manyheads.core.variants import RotaryScaling
 
 if TYPE_CHECKING:
     import torch
@@ -103,6 +104,31 @@ class MaskSpec:
     """A name in `CONVENTIONS`."""
 
 
+class _AsScaling:
+    """Reads the settings of `RotaryScaling`, whose own checks say what is wrong."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's own
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    def read(self, value: object) -> RotaryScaling:
+        """Settings by name, as in a subject file."""
+        if isinstance(value, RotaryScaling):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{value!r} must be an object: use {{...}}")
+        known = {f.name for f in fields(RotaryScaling)}
+        odd = [name for name in value if name not in known]
+        if odd or not {"type", "factor"} <= value.keys():
+            wrong = f"{odd[0]} is not known" if odd else "type and factor are needed"
+            raise ValueError(f"{wrong}: use {', '.join(sorted(known))}")
+        try:
+            return RotaryScaling(**value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+
+
 @dataclass(frozen=True, kw_only=True)
 class PositionForm:
     """How a file declares positions."""
@@ -113,14 +139,59 @@ class PositionForm:
     """Pairing of channels."""
     base: Number = 10000.0
     """Base of the angles."""
-    dim: Count | None = None
+    rotary_dim: Count | None = None
     """Channels of each head that are rotated; None rotates all."""
+    dim: Count | None = None
+    """The same, as `Rotary` names it."""
+    scaling: Annotated[RotaryScaling, _AsScaling()] | None = None
+    """How frequencies are changed for longer inputs."""
+    magnitude: Number = 1.0
+    """Factor of cosine and sine."""
+    frequencies: tuple[Number, ...] | None = None
+    """Radians per position of each channel pair, in place of those of the base."""
+    tables: Annotated[str, one_of("arguments")] | None = None
+    """"arguments" if cosines and sines are arguments of the call; the check fills them in."""
 
     def read(self) -> Rotary | str:
         """What a `Spec` holds."""
         if self.type == "alibi":
             return "alibi"
-        return Rotary(style=cast("RotaryStyle", self.style), base=self.base, dim=self.dim)
+        return Rotary(
+            style=cast("RotaryStyle", self.style),
+            base=self.base,
+            dim=self.rotary_dim or self.dim,
+            scaling=self.scaling,
+            magnitude=self.magnitude,
+            frequencies=self.frequencies,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormForm:
+    """How a file declares norms of queries and keys."""
+
+    type: Annotated[str, one_of("rms", "layer")]
+    """Root mean square, or with the mean subtracted."""
+    over: Annotated[str, one_of("head", "all")] = "head"
+    """The channels of each head, or of all heads together."""
+    eps: Number | None = None
+    """Added to the mean square; that seen at work unless given."""
+    offset: Number = 0.0
+    """Added to the stored scale: 1 in Gemma 3."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiasForm:
+    """How a file declares a table of biases by position."""
+
+    type: Annotated[str, one_of("t5", "table")]
+    """Buckets of distances as in T5, or one number for each pair of positions."""
+    buckets: Count = 32
+    """t5: number of buckets."""
+    max_distance: Count = 128
+    """t5: from this distance on all pairs share a bucket."""
+    bidirectional: bool = True
+    """t5: whether later keys have buckets of their own."""
 
 
 class _AsPosition:
@@ -161,6 +232,14 @@ class Spec:
     """To which key causality is aligned where there are more keys than queries."""
     softcap: Number | None = None
     """c: scores become c tanh(scores / c) before the mask."""
+    qk_norm: NormForm | None = None
+    """Norm of queries and keys, after the projection and before rotary positions."""
+    sinks: bool | None = None
+    """Whether one learned score per head takes part in the softmax, without a value."""
+    bias: BiasForm | None = None
+    """A table by position that is added to the scores."""
+    gate: Annotated[str, one_of("sigmoid")] | None = None
+    """Whether head outputs are multiplied by the sigmoid of a projection of the query input."""
     mask_replaces_causal: bool | None = None
     """Whether an explicit mask takes the place of causality."""
     position: Annotated[Rotary | str, _AsPosition()] | None = None

@@ -13,11 +13,14 @@ from pydantic_core import ErrorDetails
 from manyheads.core.config import Rotary
 from manyheads.core.errors import SubjectError
 from manyheads.core.text import brief, quoted
+from manyheads.core.variants import QKNorm
 from manyheads.verify.subject import (
     ARRANGEMENTS,
+    BiasForm,
     CallSpec,
     MaskSpec,
     Name,
+    NormForm,
     ParamSpec,
     Rule,
     Spec,
@@ -48,6 +51,13 @@ class BuildForm:
     """Constructor arguments."""
 
 
+PATHS = (
+    *("q", "k", "v", "o", "qkv", "kv", "module"),
+    *("q_norm", "k_norm", "sinks", "bias_table", "gate"),
+)
+"""Fields of `params` that are paths of attributes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParamForm:
     """The part of a file that declares where the weights are."""
@@ -66,6 +76,16 @@ class ParamForm:
     """Packed projections of q, k and v."""
     kv: _Path | None = None
     """Packed projections of k and v."""
+    q_norm: _Path | None = None
+    """Norm of queries: a module, or its scale."""
+    k_norm: _Path | None = None
+    """Norm of keys."""
+    sinks: _Path | None = None
+    """One score per head."""
+    bias_table: _Path | None = None
+    """Table of biases: (buckets, H) for T5, else (H, N, N)."""
+    gate: _Path | None = None
+    """Projection of the gate."""
     module: Annotated[str, Rule(_PATH)] | None = None
     """An nn.MultiheadAttention; empty for the subject itself."""
     biases: dict[str, Name] = field(default_factory=dict)
@@ -75,11 +95,7 @@ class ParamForm:
 
     def read(self) -> ParamSpec:
         """What a `Subject` holds."""
-        paths = {
-            name: path
-            for name in ("q", "k", "v", "o", "qkv", "kv", "module")
-            if (path := getattr(self, name)) is not None
-        }
+        paths = {name: path for name in PATHS if (path := getattr(self, name)) is not None}
         return ParamSpec(layout=self.layout, names=paths, biases=self.biases, order=self.order)
 
 
@@ -296,10 +312,10 @@ def _check_names(declared: Mapping[str, Any]) -> None:
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever was declared
     """What a subject file would hold for it."""
     if isinstance(value, Rotary):
-        return {"type": "rope", "style": value.style, "base": value.base, "dim": value.dim}
+        return {"type": "rope"} | {n: x for n, x in vars(value).items() if x is not None}
     if value == "alibi":
         return {"type": "alibi"}
-    if isinstance(value, MaskSpec):
+    if isinstance(value, MaskSpec | NormForm | BiasForm | QKNorm):
         return asdict(value)
     if isinstance(value, ParamSpec):
         biases = {"biases": dict(value.biases)}

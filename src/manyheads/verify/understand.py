@@ -8,9 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.attention.problem import Problem, RowNorm
+from manyheads.core.config import Rotary
 from manyheads.core.errors import ManyHeadsError
 from manyheads.verify.calling import Callee, Outcome, read_answer
+from manyheads.verify.declared import with_declared
 from manyheads.verify.findings import short
+from manyheads.verify.fitting import is_same_rotary
 from manyheads.verify.found_weights import found_weights
 from manyheads.verify.parameters import all_tensors
 from manyheads.verify.problems import ProblemMaker
@@ -84,8 +87,11 @@ def understand(
     if seen.problem.x_q.shape[-2] == seen.problem.x_k.shape[-2]:
         found.subject = found.subject.with_extras(is_square=True)
     _complete(found, callee)
+    if reading.gate is not None and found.subject.spec.gate is None:
+        found.words["spec.gate"] = "sigmoid of a projection of the query input"
     if found.subject.extras.bias is not None:
         _widen_bias(found, callee)
+    found.subject = with_declared(found.subject, callee.root)
     return found
 
 
@@ -212,15 +218,24 @@ def _positions(found: Understanding, reading: Reading) -> None:
         return
     if q.rotary is None and k.rotary is None:
         return
-    if q.rotary is None or k.rotary is None or q.rotary != k.rotary:
+    if q.rotary is None or k.rotary is None or not is_same_rotary(q.rotary, k.rotary):
         name = "keys" if k.rotary is None else "queries"
         says = f"{name} are not rotated as the others are"
         found.departures.append(Departure(step=name[0], says=says, line=None))
         if q.rotary is None:
             return
     found.subject = found.subject.with_spec(position=q.rotary)
-    part = "" if q.rotary.dim is None else f", {q.rotary.dim} channels"
-    found.words["spec.position"] = f"rotary, {q.rotary.style}, base {q.rotary.base:g}{part}"
+    found.words["spec.position"] = _rotary_words(q.rotary)
+
+
+def _rotary_words(rotary: Rotary) -> str:
+    part = "" if rotary.dim is None else f", {rotary.dim} channels"
+    size = "" if rotary.magnitude == 1.0 else f", cosine and sine times {rotary.magnitude:.6g}"
+    if rotary.frequencies is None:
+        return f"rotary, {rotary.style}, base {rotary.base:g}{part}{size}"
+    shown = ", ".join(f"{f:.4g}" for f in rotary.frequencies[:6])
+    more = ", ..." if len(rotary.frequencies) > 6 else ""
+    return f"rotary, {rotary.style}, scaled frequencies {shown}{more} radians{part}{size}"
 
 
 def _depends_on_length(found: Understanding, callee: Callee) -> bool:
@@ -255,7 +270,11 @@ def _norms(found: Understanding, reading: Reading) -> None:
         return
     found.subject = found.subject.with_extras(norms=norms)
     names = {"input": "input", "q": "queries", "k": "keys"}
-    found.words["spec.norms"] = "; ".join(f"{names[n]}: {_norm_words(x)}" for n, x in norms.items())
+    is_declared = found.subject.spec.qk_norm is not None
+    said = {n: x for n, x in norms.items() if n == "input" or not is_declared}
+    if said:
+        words = (f"{names[n]}: {_norm_words(x)}" for n, x in said.items())
+        found.words["spec.norms"] = "; ".join(words)
 
 
 def _norm_words(norm: RowNorm) -> str:
@@ -339,6 +358,8 @@ def foreign_operations(known: Understanding) -> list[str]:
     understood = set()
     if extras.softcap is not None:
         understood.add("tanh")
+    if known.reading is not None and known.reading.gate is not None:
+        understood.add("sigmoid")
     if extras.norms:
         understood |= {n for n, words in _FOREIGN.items() if "norm" in words}
     found = []
