@@ -10,8 +10,9 @@ from manyheads.faults.head_layout import variants as layout_variants
 from manyheads.faults.softmax import variants as softmax_variants
 from manyheads.verify import check
 from manyheads.verify.findings import Where
-from manyheads.verify.locate import STEPS, changes_step
+from manyheads.verify.locate import STEPS
 from manyheads.verify.report import VerifyReport
+from manyheads.verify.variants import changes_step
 from tests.factories import annotations_unchecked
 from tests.verify.kinds import Causal, E, H, Plain, d
 from tests.verify.test_reading import drawn
@@ -90,10 +91,10 @@ EXPECTED: dict[type[nn.Module], tuple[str, str, str]] = {
     Doubled: ("factor", "scores", "factor"),
     SplitByView: ("split", "q", "arrangement"),
     MergedByView: ("merge", "concat", "arrangement"),
-    OneHeadTwice: ("one head", "scores", "part"),
-    LateMask: ("late", "head_outputs", "other"),
+    OneHeadTwice: ("one head", "scores", "factor"),
+    LateMask: ("late", "attn_weights", "part"),
     OverQueries: ("axis", "attn_weights", "other"),
-    NoSoftmax: ("no softmax", "attn_weights", "other"),
+    NoSoftmax: ("no softmax", "attn_weights", "missing"),
     FirstKeys: ("sample", "k", "part"),
     Added: ("output", "output", "other"),
 }
@@ -115,20 +116,8 @@ def place_of(report: VerifyReport) -> Where:
     return places[0]
 
 
-NOT_YET = {
-    SplitByView: "a view on a line of its own",
-    MergedByView: "a view on a line of its own",
-    OneHeadTwice: "the step is that of the weights",
-}
-QUICK = (NoScale, Doubled, LateMask, Added)
-
-
-def marks_of(kind: type[nn.Module]) -> list[pytest.MarkDecorator]:
-    not_yet = [pytest.mark.xfail(reason=NOT_YET[kind], strict=True)] if kind in NOT_YET else []
-    return not_yet if kind in QUICK else [*not_yet, pytest.mark.slow]
-
-
-PLACES = [pytest.param(kind, marks=marks_of(kind)) for kind in EXPECTED]
+QUICK = (NoScale, Doubled, SplitByView, LateMask, Added)
+PLACES = [pytest.param(kind, marks=[] if kind in QUICK else pytest.mark.slow) for kind in EXPECTED]
 
 
 @pytest.mark.parametrize("kind", PLACES)

@@ -125,15 +125,21 @@ def test_a_zero_key_more_is_no_more_and_a_value_more_is() -> None:
     assert core_of(with_one_more(1.0)).has_more
 
 
-def test_storages_from_which_something_was_made_are_its_ancestors() -> None:
+def test_results_from_which_something_was_made_are_its_ancestors() -> None:
     structure = structure_of(batched)
     factor = structure.factor_of("v")
     assert factor is not None
     values, keys = factor[0], structure.factor_of("k")
     assert keys is not None
     ancestors = structure.ancestors(values, factor[1])
-    assert WEIGHTS.v.untyped_storage()._cdata in ancestors
-    assert WEIGHTS.k.untyped_storage()._cdata not in ancestors
+    read = {
+        x.untyped_storage()._cdata
+        for number, _ in ancestors
+        for x in structure.events[number].args
+        if isinstance(x, Tensor)
+    }
+    assert WEIGHTS.v.untyped_storage()._cdata in read
+    assert WEIGHTS.k.untyped_storage()._cdata not in read
 
 
 def test_a_softmax_is_found_before_what_is_done_to_it_later() -> None:

@@ -10,7 +10,7 @@ from manyheads.verify.checks.behaviour import dependence, influence, picture
 from manyheads.verify.context import Case, Context, without_masks
 from manyheads.verify.findings import READING, Finding, Severity, Where, found
 from manyheads.verify.locating import locate_case
-from manyheads.verify.understand import foreign_operations, is_single
+from manyheads.verify.understand import foreign_operations, is_half, is_single
 from manyheads.verify.variants import Fit, Observation, fits
 
 _ON_A_PATH = {"mask-ignored": "mask-lost-on-path", "scale": "scale-option-ignored"}
@@ -221,6 +221,9 @@ def _report_unknown(ctx: Context, group: list[Case], place: Where | None) -> Non
 def _looks_like_rounding(ctx: Context, case: Case) -> bool:
     """Whether the difference has no common sign; a constant offset has one."""
     assert case.outcome.output is not None
+    seen = ctx.known.seen
+    if seen is not None and ctx.known.reading is not None and not is_half(seen.structure.events):
+        return False
     gap = case.outcome.output.detach().double() - ctx.answer(case.problem).output
     return bool(gap.mean().abs() < 0.3 * gap.square().mean().sqrt())
 

@@ -76,6 +76,20 @@ def is_unit(made: tuple[Tensor, Tensor]) -> bool:
     return float((weight.sort(0).values[:-1]).abs().max()) < 1e-9 > float(bias.abs().max())
 
 
+def whole_rows(used: Tensor, base: Tensor, tolerance: float) -> Rows | None:
+    """Weights of rows that are made of the input in several operations."""
+    heads, width = used.shape[1], used.shape[3]
+    rows = used.transpose(1, 2).flatten(2).flatten(0, 1)
+    whole = solved(base.flatten(0, 1), rows, tolerance)
+    if whole is None:
+        return None
+    return Rows(
+        weight=whole[0].unflatten(1, (heads, width)).transpose(0, 1),
+        bias=whole[1].unflatten(0, (heads, width)),
+        order=torch.arange(heads),
+    )
+
+
 _EPS = (
     0.0,
     1e-12,

@@ -1,5 +1,6 @@
 """Finds the weights that were read from a call among the parameters of a subject."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +12,7 @@ from manyheads.verify.fitting import Rows
 from manyheads.verify.origins import Found, Origin, Parameters, compressed
 from manyheads.verify.reading import Reading
 
+_DIGITS = re.compile(r"\d+")
 _ROLES = (
     *(("q", "w_q", "b_q"), ("k", "w_k", "b_k"), ("v", "w_v", "b_v"), ("o", "w_o", "b_o")),
     ("gate", "w_g", "b_g"),
@@ -123,7 +125,7 @@ def _output_rows(
     order = _ranks(origin.entries[..., 0])
     usual = torch.arange(order.numel())
     if values is not None and values.entries[:, 0].numel() == order.numel():
-        if len(values.names) > 1:
+        if len({_DIGITS.sub("", name) for name in values.names}) > 1:
             return rows, origin
         usual = _ranks(values.entries[:, 0])
     if torch.equal(order, usual):

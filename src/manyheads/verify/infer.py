@@ -38,9 +38,12 @@ from manyheads.verify.understand import understand
 from manyheads.verify.understanding import Understanding
 
 
-def add_note(inferred: dict[str, Any], fault: str | None, says: str) -> None:
-    """Keep a note for the report."""
-    inferred.setdefault("notes", []).append({"fault": fault, "says": says})
+def add_note(
+    inferred: dict[str, Any], fault: str | None, says: str, *, is_reading: bool = False
+) -> None:
+    """Keep a note for the report, or a reading that must be declared."""
+    note = {"fault": fault, "says": says, "is_reading": is_reading}
+    inferred.setdefault("notes", []).append(note)
 
 
 def note_on_order(subject: Subject, inferred: dict[str, Any]) -> None:
@@ -57,18 +60,22 @@ def note_on_order(subject: Subject, inferred: dict[str, Any]) -> None:
 def note_on_masks(subject: Subject, inferred: dict[str, Any]) -> None:
     """Mask names that mean the opposite in the libraries where they come from."""
     for mask in subject.call.masks or ():
-        low = mask.arg.lower()
-        if "padding_mask" in low and mask.convention in ("allowed", "one_zero"):
+        low, convention = mask.arg.lower(), mask.convention
+        fault = None
+        if "padding_mask" in low and convention in ("allowed", "one_zero", "additive"):
             usual = "true means hidden, as in nn.MultiheadAttention"
-        elif low == "attention_mask" and mask.convention == "blocked":
-            usual = "1 means visible, as in transformers"
+            if "key_padding_mask" in low:
+                is_added = convention == "additive"
+                fault = "mask-additive-confusion" if is_added else "mask-polarity"
+        elif low == "attention_mask" and convention == "blocked":
+            usual, fault = "1 means visible, as in transformers", "mask-polarity"
         else:
             continue
         says = (
-            f"{mask.arg} is interpreted as {mask.convention}, by what it hides; its name suggests "
+            f"{mask.arg} is interpreted as {convention}, by what it hides; its name suggests "
             f"that {usual}"
         )
-        add_note(inferred, None, says)
+        add_note(inferred, fault, says, is_reading=fault is not None)
 
 
 @dataclass(frozen=True, kw_only=True)

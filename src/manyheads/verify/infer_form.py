@@ -261,7 +261,7 @@ def weight_arguments(arguments: list[Argument]) -> ParamSpec | None:
         elif role in ("q", "k", "v", "o") and argument.role == "other":
             names.setdefault(role, argument.name)
     if {"q", "k", "v"} <= names.keys():
-        return ParamSpec(layout="args", names=names, biases=biases)
+        return ParamSpec(layout="args", names=names, biases=biases, is_guessed=True)
     return None
 
 

@@ -14,13 +14,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyheads.attention.pipeline import Pipeline
 from manyheads.attention.problem import Problem
 from manyheads.verify.findings import Step, Where
-from manyheads.verify.quantities import Wanted, joins_axes, ordered, relation_of
+from manyheads.verify.kinds import (
+    fused_allowed,
+    has_operand,
+    is_fused,
+    is_masking,
+    is_product,
+    is_same_mask,
+    is_softmax,
+    step_after,
+)
+from manyheads.verify.quantities import (
+    Wanted,
+    factor_of,
+    is_part,
+    joins_axes,
+    ordered,
+    pieces,
+    relation_of,
+    slices,
+)
 from manyheads.verify.stages import Stages
 from manyheads.verify.structure import Structure
-from manyheads.verify.watch import Event, Line, Place, place_of, storage_of, tensors_in
+from manyheads.verify.watch import Event, Line, Links, storage_of, tensors_in
 
 STEPS = (
     *("q", "k", "v", "scores", "masked_scores", "attn_weights"),
@@ -29,13 +47,13 @@ STEPS = (
 """The steps of the formula, in order."""
 
 
-_PRODUCTS = {"bmm", "mm", "baddbmm", "sum", "mv", "dot"}
 _NAMES = {
     "input": "",
     **{f"projected {name}": name for name in "qkv"},
     **{f"{name} before its bias": name for name in "qkv"},
     "rotated": "q",
     "products": "scores",
+    "exponents": "attn_weights",
     "output before its bias": "output",
 }
 """The step to which further quantities belong."""
@@ -46,11 +64,12 @@ _RANKS = {
     "products": 2,
     "scores": 3,
     "masked_scores": 4,
-    "attn_weights": 5,
-    "head_outputs": 6,
-    "concat": 7,
-    "output before its bias": 8,
-    "output": 9,
+    "exponents": 5,
+    "attn_weights": 6,
+    "head_outputs": 7,
+    "concat": 8,
+    "output before its bias": 9,
+    "output": 10,
 }
 """How far along the formula a quantity is."""
 
@@ -65,27 +84,6 @@ class Located:
     """The first step that departs; None if it cannot be told."""
     entry: Mapping[str, Any] = field(default_factory=dict)
     """One entry of that step: its place, expected and found."""
-
-
-def _pieces(x: Tensor, problem: Problem) -> Iterator[Tensor]:
-    """What a cached call makes of rows of all positions, piece by piece."""
-    start = 0
-    for length in problem.chunks if len(problem.chunks) > 1 else ():
-        stop = start + length
-        if x.shape[-2] == sum(problem.chunks):
-            yield x[..., start:stop, :]
-            if start:
-                yield x[..., :stop, :]
-        start = stop
-
-
-def _parts(x: Tensor) -> Iterator[Tensor]:
-    """What loops over samples or heads make of a quantity, part by part."""
-    if x.shape[0] > 1:
-        yield from x
-    if x.dim() == 4 and x.shape[1] > 1:
-        yield from x.unbind(1)
-        yield from x.flatten(0, 1)
 
 
 def steps_of(problem: Problem) -> dict[str, list[Tensor]]:
@@ -116,15 +114,18 @@ class Locator:
         *,
         steps: Mapping[str, Sequence[Tensor]] | None = None,
     ) -> None:
-        self.structure, self.output = structure, output
+        self.structure, self.problem, self.output = structure, problem, output
         self.events = structure.events
         self.tolerance = max(tolerance, 1e-9)
         kept = steps_of(problem) if steps is None else steps
         every = [(n, x) for n, parts in kept.items() for x in parts]
-        every += [(n, x) for n, whole in every for x in _pieces(whole, problem)]
+        every += [(n, x) for n, whole in every for x in pieces(whole, problem)]
         sizes = {value.numel() for event in self.events for value in event.values}
-        every += [(n, x) for n, whole in every for x in _parts(whole) if x.numel() in sizes]
+        every += [(n, part) for n, x in every for part in slices(n, x, sizes)]
         self.wanted = [Wanted(n, x) for n, x in every]
+        self.by_size: dict[int, list[Wanted]] = {}
+        for wanted in self.wanted:
+            self.by_size.setdefault(wanted.value.numel(), []).append(wanted)
         self.labels: dict[int, dict[str, str]] = {}
         self.parents: dict[int, list[int]] = {}
         self.peaks: dict[int, int] = {}
@@ -142,26 +143,31 @@ class Locator:
 
     def _label(self) -> None:
         """Which quantities each result holds."""
-        by_size: dict[int, list[Wanted]] = {}
-        for wanted in self.wanted:
-            by_size.setdefault(wanted.value.numel(), []).append(wanted)
         for event in self.events:
             found: dict[str, str] = {}
             for value in event.values:
                 if value.is_floating_point() and value.numel() > 1:
-                    self._label_value(value.double(), by_size.get(value.numel(), ()), found)
+                    self._compare(value.double(), found)
+            if self._is_joined_in_other_order(event, found):
+                found["head_outputs"] = "arrangement"
             if found:
                 self.labels[event.number] = found
 
-    def _label_value(self, x: Tensor, every: Sequence[Wanted], found: dict[str, str]) -> None:
-        """Which quantities of its size one result holds."""
-        mine = ordered(x)
-        for wanted in every:
-            if found.get(wanted.name) == "equal":
-                continue
-            relation = relation_of(x, mine, wanted, self.tolerance)
-            if relation is not None:
-                found[wanted.name] = relation
+    def _compare(self, x: Tensor, found: dict[str, str]) -> None:
+        """Add what quantities a tensor holds."""
+        numbers = ordered(x)
+        for wanted in self.by_size.get(x.numel(), ()):
+            if found.get(wanted.name) != "equal":
+                same = relation_of(x, numbers, wanted, self.tolerance)
+                if same is not None:
+                    found[wanted.name] = same
+
+    def _is_joined_in_other_order(self, event: Event, found: dict[str, str]) -> bool:
+        """Whether a result holds joined heads, but not one head after the other."""
+        if found.get("head_outputs") != "equal" or found.get("concat") != "arrangement":
+            return False
+        widths = {w.value.shape[-1] for w in self.wanted if w.name == "concat"}
+        return event.values[0].dim() < 4 and event.values[0].shape[-1] in widths
 
     def _is_good(self, number: int) -> bool:
         """Whether a result is a step, and no earlier one than what it is made of."""
@@ -179,20 +185,8 @@ class Locator:
 
     def _link(self) -> None:
         """From which operations each one's numbers come."""
-        last: dict[Place, int] = {}
-        writes: dict[int, list[int]] = {}
-        for event in self.events:
-            mine: list[int] = []
-            for x in tensors_in(*event.args, *event.keywords.values()):
-                made = last.get(place_of(x))
-                later = [w for w in writes.get(storage_of(x), []) if made is None or w > made]
-                mine += ([made] if made is not None else []) + later
-            self.parents[event.number] = sorted(set(mine))
-            for x in event.out:
-                last[place_of(x)] = event.number
-                if event.writes:
-                    writes.setdefault(storage_of(x), []).append(event.number)
-        self.last, self.writes = last, writes
+        self.links = Links(self.events)
+        self.parents = {n: sorted({p for p, _ in m}) for n, m in self.links.parents.items()}
         for event in self.events:
             before = self._before(event.number)
             least = self._least(event.number, before)
@@ -200,11 +194,7 @@ class Locator:
 
     def _end(self) -> int | None:
         """The operation that made the output."""
-        made = self.last.get(place_of(self.output))
-        later = self.writes.get(storage_of(self.output), [])
-        numbers = ([made] if made is not None else []) + [
-            w for w in later if made is None or w > made
-        ]
+        numbers = [number for number, _ in self.links.makers_of(self.output)]
         return max(numbers) if numbers else None
 
     def _is_data(self, event: Event) -> bool:
@@ -274,11 +264,9 @@ class Locator:
 
     def _step_of(self, event: Event) -> str:
         """The step that an operation should have made."""
-        have: set[str] = set()
-        for parent in self.parents[event.number]:
-            have |= {n for n, r in self.labels.get(parent, {}).items() if r == "equal"}
+        have = self._reads(event)
         arranged = [n for n, r in self.labels.get(event.number, {}).items() if r == "arrangement"]
-        names = [w.name for w in self.wanted]
+        names = {w.name for w in self.wanted}
         if arranged:
             step = _NAMES.get(arranged[0], arranged[0])
             return "concat" if step == "head_outputs" and "concat" in names else step
@@ -286,17 +274,54 @@ class Locator:
         if not steps:
             return self._first_missing()
         latest = max(steps, key=STEPS.index)
-        op = event.op.rstrip("_")
-        if latest in ("q", "k", "v"):
-            return "scores" if op in _PRODUCTS else latest
-        if op in ("masked_fill", "where") and steps & {"scores", "masked_scores"}:
-            return "scores" if self._lacks_scale(event) else "masked_scores"
-        if latest == "scores":
-            if self._lacks_scale(event) or "scores" not in have:
-                return "scores"
-            return "masked_scores" if "masked_scores" in names else "attn_weights"
-        following = [s for s in STEPS[STEPS.index(latest) + 1 :] if s in names]
-        return following[0] if following else "output"
+        if is_fused(event):
+            return self._step_of_fused(event)
+        if latest in ("scores", "masked_scores"):
+            return self._after_scores(event, have)
+        following = step_after(event, latest, self._is_scaled(event, latest))
+        return following if following in names else "output"
+
+    def _reads(self, event: Event) -> set[str]:
+        """The quantities of the formula that an operation is given."""
+        found: dict[str, str] = {}
+        for x in event.given:
+            if x.is_floating_point() and x.numel() > 1:
+                self._compare(x.double(), found)
+        return {name for name, same in found.items() if same == "equal"}
+
+    def _is_scaled(self, event: Event, step: str) -> bool:
+        """Whether an operation multiplies all numbers of a step by one."""
+        x = self._value(event)
+        return any(
+            factor_of(*pair) is not None
+            for wanted in self._targets(step)
+            for pair in itertools.islice(self._aligned(x, wanted), 2)
+        )
+
+    def _after_scores(self, event: Event, have: set[str]) -> str:
+        """The step that an operation on scores should have made."""
+        if self._lacks_scale(event) or not have & {"scores", "masked_scores"}:
+            return "scores"
+        is_masked = "masked_scores" not in have
+        if is_softmax(event):
+            return "masked_scores" if is_masked else "attn_weights"
+        if is_product(event):
+            return "attn_weights"
+        if self._is_scaled(event, "scores"):
+            return "scores"
+        hides = is_masking(event) or (is_masked and has_operand(event))
+        return "masked_scores" if hides else "scores"
+
+    def _step_of_fused(self, event: Event) -> str:
+        """The first step that a fused kernel does in another way than the formula."""
+        whole = next((w.value for w in self.wanted if w.name == "masked_scores"), None)
+        allowed = fused_allowed(event)
+        if whole is not None and not is_same_mask(allowed, whole > -1e8):
+            return "masked_scores"
+        scale = event.keywords.get("scale")
+        usual = event.given[0].shape[-1] ** -0.5
+        is_scaled = abs((usual if scale is None else scale) / self.problem.scale - 1) < 1e-6
+        return "head_outputs" if is_scaled else "scores"
 
     def _equal_steps(self) -> set[str]:
         return {n for labels in self.labels.values() for n, r in labels.items() if r == "equal"}
@@ -308,8 +333,8 @@ class Locator:
 
     def _where(self, event: Event) -> Where:
         step = self._step_of(event)
-        relation, factor = self._how(event, step)
-        return Where.at(step, relation, self._line(event, step), factor)
+        how, factor = self._how(event, step)
+        return Where.at(step, how, self._line(event, step), factor)
 
     def _line(self, event: Event, step: str) -> Line | None:
         """The line to show: where a mask or index was made, if that is another than its use."""
@@ -319,7 +344,7 @@ class Locator:
             for x in tensors_in(*event.args):
                 if storage_of(x) in self.structure.data:
                     continue
-                made = self.last.get(place_of(x))
+                made = self.links.maker(x)
                 if made is not None and (line := self.events[made].line) is not None:
                     return line
         number: int | None = event.number
@@ -371,13 +396,35 @@ class Locator:
         if "arrangement" in self.labels.get(event.number, {}).values():
             return "arrangement", None
         x = self._value(event)
-        if step == "scores" and self._lacks_scale(event):
+        if self._is_left_out(event, step):
             return "missing", None
+        if step == "scores" and (scaled := self._scaled_factor(x)) is not None:
+            return "factor", scaled
         pairs = [pair for wanted in self._targets(step) for pair in self._aligned(x, wanted)]
-        factor = next((f for pair in pairs if (f := _factor(*pair)) is not None), None)
+        factor = next((f for pair in pairs if (f := factor_of(*pair)) is not None), None)
         if factor is not None:
             return "factor", factor
-        return ("part" if any(_part(*pair) for pair in pairs) else "other"), None
+        return ("part" if any(is_part(*pair) for pair in pairs) else "other"), None
+
+    def _is_left_out(self, event: Event, step: str) -> bool:
+        """Whether an operation is already the next step."""
+        if step == "scores":
+            return self._lacks_scale(event)
+        if step == "masked_scores":
+            return is_softmax(event) or (is_fused(event) and bool(fused_allowed(event).all()))
+        return step == "attn_weights" and is_product(event)
+
+    def _scaled_factor(self, x: Tensor) -> float | None:
+        """The factor of scores if x are queries or keys that were multiplied by another scale."""
+        for wanted in self.wanted:
+            if wanted.name not in ("q", "k"):
+                continue
+            for pair in self._aligned(x, wanted):
+                factor = factor_of(*pair)
+                if factor is not None:
+                    ratio = factor / self.problem.scale
+                    return factor if abs(ratio - 1) < 1e-6 else ratio
+        return None
 
     def _aligned(self, x: Tensor, wanted: Wanted) -> Iterator[tuple[Tensor, Tensor]]:
         shape = tuple(n for n in x.shape if n != 1) or (1,)
@@ -405,51 +452,3 @@ class Locator:
                     "found": float(mine.flatten()[place]),
                 }
         return {}
-
-
-def _factor(x: Tensor, want: Tensor) -> float | None:
-    """The one number that takes what is wanted to what is there."""
-    finite = torch.isfinite(want)
-    if not torch.equal(finite, torch.isfinite(x)):
-        return None
-    keep = finite & (want.abs() > 1e-6)
-    if int(keep.sum()) < 4:
-        return None
-    ratio = x[keep] / want[keep]
-    mean = ratio.mean()
-    if float((ratio - mean).abs().max()) > 1e-6 * float(ratio.abs().max()):
-        return None
-    return float(mean)
-
-
-def _part(x: Tensor, want: Tensor) -> bool:
-    """Whether at least a tenth of the numbers, but not all, are right."""
-    same = ((x - want).abs() <= 1e-9 * (1 + want.abs())) | (x == want)
-    return 0.1 < float(same.double().mean()) < 1.0
-
-
-_CHANGES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("heads", "inputs", "project", "split", "cached"), ("q", "k", "v")),
-    **dict.fromkeys(("turn", "rotate", "turn_piece"), ("q", "k")),
-    "weights": ("q", "k", "v", "output"),
-    "group": ("k", "v", "scores", "head_outputs"),
-    **dict.fromkeys(("scores", "cap", "add_bias"), ("scores",)),
-    **dict.fromkeys(("allowed", "ordered", "masks", "hide"), ("masked_scores", "attn_weights")),
-    "softmax": ("attn_weights", "head_outputs"),
-    "weigh": ("head_outputs",),
-    "merge": ("head_outputs", "concat", "output"),
-    **dict.fromkeys(("join", "project_out"), ("concat", "output")),
-}
-"""The steps at which a change of each method of `Pipeline` can be seen first."""
-
-
-def changes_step(pipeline: Pipeline, step: str) -> bool:
-    """Whether a variant of the formula can depart at a step."""
-    changed = {
-        name
-        for cls in type(pipeline).__mro__
-        if issubclass(cls, Pipeline) and cls is not Pipeline
-        for name in vars(cls)
-        if name in vars(Pipeline) and not name.startswith("_")
-    }
-    return any(name not in _CHANGES or step in _CHANGES[name] for name in changed)

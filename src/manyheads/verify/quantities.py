@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from manyheads.attention.problem import Problem
+
 
 class Wanted:
     """A quantity, ready to be compared."""
@@ -83,3 +85,59 @@ def relation_of(
         ):
             return "equal"
     return "arrangement"
+
+
+def pieces(x: Tensor, problem: Problem) -> Iterator[Tensor]:
+    """What a cached call makes of rows of all positions, piece by piece."""
+    start = 0
+    for length in problem.chunks if len(problem.chunks) > 1 else ():
+        stop = start + length
+        if x.shape[-2] == sum(problem.chunks):
+            yield x[..., start:stop, :]
+            if start:
+                yield x[..., :stop, :]
+        start = stop
+
+
+_MOST_SLICES = 64
+"""Number of samples and heads up to which a quantity is also looked for in slices."""
+
+
+def slices(name: str, x: Tensor, sizes: set[int]) -> Iterator[Tensor]:
+    """What loops over heads and samples make of a quantity, if results have such sizes.
+
+    Args:
+        name: of the quantity.
+        x: (B, ...), or (B, H, ...) with four axes.
+        sizes: numbers of entries of the results of all operations.
+    """
+    samples, heads = x.shape[0], x.shape[1] if x.dim() == 4 else 1
+    if samples * heads > _MOST_SLICES or name == "input":
+        return
+    if heads > 1 and x[:, 0].numel() in sizes:
+        yield from x.unbind(1)
+    if samples > 1 and x[0].numel() in sizes:
+        yield from x.unbind(0)
+    if samples > 1 and heads > 1 and x[0, 0].numel() in sizes:
+        yield from x.flatten(0, 1).unbind(0)
+
+
+def factor_of(x: Tensor, want: Tensor) -> float | None:
+    """The one number that takes what is wanted to what is there."""
+    finite = torch.isfinite(want)
+    if not torch.equal(finite, torch.isfinite(x)):
+        return None
+    keep = finite & (want.abs() > 1e-6)
+    if int(keep.sum()) < 4:
+        return None
+    ratio = x[keep] / want[keep]
+    mean = ratio.mean()
+    if float((ratio - mean).abs().max()) > 1e-6 * float(ratio.abs().max()):
+        return None
+    return float(mean)
+
+
+def is_part(x: Tensor, want: Tensor) -> bool:
+    """Whether at least a tenth of the numbers, but not all, are right."""
+    same = ((x - want).abs() <= 1e-9 * (1 + want.abs())) | (x == want)
+    return 0.1 < float(same.double().mean()) < 1.0

@@ -24,17 +24,21 @@ from manyheads.verify.fitting import (
     is_unit,
     scales_of,
     solved,
+    whole_rows,
     with_zeros,
 )
 from manyheads.verify.gaps import relative_gap
+from manyheads.verify.hidden import scores_as_masked
 from manyheads.verify.structure import Structure
-from manyheads.verify.tags import NONE, product_of
+from manyheads.verify.tags import NONE, is_move, product_of
 from manyheads.verify.watch import Event, Line, storage_of
 
 EXACT = 1e-9
 """Largest relative difference of numbers that are the same in float64."""
 SINGLE = 3e-5
 """The same where a step works in float32."""
+HALF = 1e-2
+"""The same where a step works in a half type; only for reading, never for comparing outputs."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,8 +90,6 @@ class Reading:
         return None not in (self.q, self.k, self.v) and (self.o is not None or not self.has_out)
 
 
-_COMPUTES = {"addmm", "mm", "bmm", "baddbmm", "convolution", "add", "add_"}
-"""Operations that a projection with its bias is made of."""
 _NORM_ENDS = {"native_layer_norm", "_fused_rms_norm", "rms_norm", "mul", "add", "div"}
 """Operations that can be the last of a norm."""
 
@@ -107,6 +109,7 @@ class Reader:
         form: of the call.
         heads: declared number of heads.
         head_dim: declared head width, for rows that are not arranged by heads.
+        knows_positions: whether it is declared what happens to queries and keys by position.
         tolerance: largest relative difference of equal numbers.
     """
 
@@ -119,11 +122,12 @@ class Reader:
         form: str,
         heads: int | None = None,
         head_dim: int | None = None,
+        knows_positions: bool = False,
         tolerance: float = EXACT,
     ) -> None:
         self.structure, self.inputs, self.output = structure, inputs, output
         self.form, self.heads, self.head_dim = form, heads, head_dim
-        self.tolerance = tolerance
+        self.tolerance, self.knows_positions = tolerance, knows_positions
         self.reading = Reading()
 
     def read(self) -> Reading:
@@ -134,7 +138,7 @@ class Reader:
         except NotSeenError as error:
             self._depart(error.step or "scores", str(error), error.line, is_foreign=not error.step)
             self._in_natural_order()
-            found.scores = self._at_softmax()
+            found.scores = self._at_softmax() or scores_as_masked(self.structure)
             return found
         found.core = core
         if core.has_more:
@@ -219,26 +223,34 @@ class Reader:
         if not torch.isfinite(used).all():
             self._depart(name, f"rows of {name} are missing")
             return self._natural(name)
-        batch, heads, length, width = used.shape
-        flat = base.flatten(0, 1)
+        found = self._projected(name, used, base, source, before)
+        found = found or whole_rows(used, base, self.tolerance)
+        if found is not None:
+            return found
+        says = f"{name} is no linear function of its input"
+        self._depart(name, says, is_foreign=not self.knows_positions)
+        return self._natural(name)
+
+    def _projected(
+        self, name: str, used: Tensor, base: Tensor, source: int, before: int
+    ) -> Rows | None:
+        """Weights of a projection, and what is done to its rows before they are used."""
+        heads, width = used.shape[1], used.shape[3]
         for event, rows in self._candidates(source, before, heads, width):
-            found = solved(flat, rows.flatten(0, 1), self.tolerance)
+            found = solved(base.flatten(0, 1), rows.flatten(0, 1), self.tolerance)
             if found is None:
                 continue
             projected = rows.unflatten(2, (-1, width)).transpose(1, 2)  # (B, G, S, d)
             later = self._between(event, source, rows.shape[2], before)
             made = explained(projected, used, self.tolerance, later)
-            if made is not None:
-                weight = found[0].unflatten(1, (-1, width)).transpose(0, 1)
-                return replace(made, weight=weight, bias=found[1].unflatten(0, (-1, width)))
-        whole = solved(flat, used.transpose(1, 2).flatten(2).flatten(0, 1), self.tolerance)
-        if whole is not None:
-            return Rows(
-                weight=whole[0].unflatten(1, (heads, width)).transpose(0, 1),
-                bias=whole[1].unflatten(0, (heads, width)),
-                order=torch.arange(heads),
-            )
-        self._depart(name, f"{name} is no linear function of its input", is_foreign=True)
+            if made is None:
+                continue
+            weight = found[0].unflatten(1, (-1, width)).transpose(0, 1)
+            bias = found[1].unflatten(0, (-1, width))
+            if name == "q":  # one for each head, even if some are the same
+                weight, bias = weight[made.order], bias[made.order]
+                made = replace(made, order=torch.arange(heads))
+            return replace(made, weight=weight, bias=bias)
         return None
 
     def _candidates(
@@ -292,7 +304,7 @@ class Reader:
         """
         found: Rows | None = None
         for event, rows in self.natural(name):
-            if found is None or event.op in _COMPUTES:
+            if found is None or (event.writes and not is_move(event)):
                 found = rows
         return found
 
@@ -302,23 +314,21 @@ class Reader:
         if factor is None or self.heads is None:
             return
         tensor, before = factor
-        storages = self.structure.ancestors(tensor, before)
-        for event in self.structure.events[:before]:
-            for which in range(len(event.values)):
-                if storage_of(event.out[which]) in storages:
-                    rows = self._consecutive(event, which)
-                    if rows is not None:
-                        yield event, rows
+        for number, which in self.structure.ancestors(tensor, before):
+            event = self.structure.events[number]
+            rows = self._natural_at(event, which)
+            if rows is not None:
+                yield event, rows
 
-    def _consecutive(self, event: Event, which: int) -> Rows | None:
-        """Weights that give this result from an input, with heads as consecutive columns."""
+    def _natural_at(self, event: Event, which: int) -> Rows | None:
+        """Weights of all heads, if a result of an operation is linear in the input."""
         source = self._source_of(event, which)
         x = self._base(source) if source in (0, 1, 2) else None
         if x is None or self.heads is None:
             return None
         total, rest = divmod(event.values[which].numel(), x.shape[0] * x.shape[1])
-        rows = None if rest else self._as_rows(event, which, total)
-        groups = self._groups(total)
+        groups = None if rest else self._groups(total)
+        rows = None if groups is None else self._as_rows(event, which, total)
         if rows is None or groups is None:
             return None
         made = solved(x.flatten(0, 1), rows.flatten(0, 1), self.tolerance)
@@ -351,9 +361,12 @@ class Reader:
     def _out_factor(self) -> None:
         """The weight that is multiplied last, as the output projection."""
         structure, found = self.structure, self.reading
-        if not structure.mixes or self.heads is None or found.v is None:
+        if self.heads is None or found.v is None:
             return
-        start, width = structure.mixes[-1][0].event.number, found.v.weight.shape[2]
+        products = [p for p, _ in structure.mixes] or [item.product for item in structure.scores]
+        if not products:
+            return
+        start, width = products[-1].event.number, found.v.weight.shape[2]
         product = None
         for event in structure.events[start + 1 :]:
             made = product_of(event, structure.makers)
@@ -424,7 +437,8 @@ class Reader:
                 self._depart("scores", wrong, line, is_mistake=True)
                 return None
             self._depart("attn_weights", "the weights are no softmax of the products")
-            return with_zeros(self._at_softmax(), core.weights)
+            at_softmax = with_zeros(self._at_softmax(), core.weights)
+            return at_softmax or scores_as_masked(self.structure)
         return found
 
     def _at_softmax(self) -> Scores | None:

@@ -21,7 +21,12 @@ from manyheads.verify.checks.gradients import (
     check_sharing,
     check_unused,
 )
-from manyheads.verify.checks.masking import check_autocast, check_empty_rows, check_hidden_content
+from manyheads.verify.checks.masking import (
+    check_autocast,
+    check_empty_rows,
+    check_hidden_content,
+    check_masks_used,
+)
 from manyheads.verify.checks.numerics import (
     check_half,
     check_half_range,
@@ -43,7 +48,7 @@ from manyheads.verify.checks.state import (
 from manyheads.verify.checks.values import check_returned_weights, check_values, check_weights_state
 from manyheads.verify.context import Check, Context
 from manyheads.verify.diagnose import explain_values, judge_departures
-from manyheads.verify.findings import READING, Finding, Verdict, found
+from manyheads.verify.findings import READING, Finding, Severity, Verdict, found
 from manyheads.verify.parameters import Located
 from manyheads.verify.problems import ProblemMaker
 from manyheads.verify.report import VerifyReport, undetermined
@@ -58,6 +63,7 @@ FIRST: tuple[Check, ...] = (
     check_sharing,
     check_inputs_kept,
     check_masks_kept,
+    check_masks_used,
 )
 """Checks that come before values are compared."""
 LATER: tuple[Check, ...] = (
@@ -158,7 +164,15 @@ def _add_notes(ctx: Context, notes: list[dict[str, Any]]) -> None:
     if not any(finding.severity == "error" for finding in ctx.findings):
         known = {finding.fault for finding in ctx.findings}
         fresh = [note for note in notes if note["fault"] not in known]
-        ctx.findings += [found(n["fault"], "inference", n["says"], severity="note") for n in fresh]
+        ctx.findings += [_noted(note) for note in fresh]
+
+
+def _noted(note: dict[str, Any]) -> Finding:
+    is_reading = note["is_reading"]
+    check = READING if is_reading else "inference"
+    severity: Severity = "warning" if is_reading else "note"
+    fix = "declare the mask under call.masks if it is meant" if is_reading else ""
+    return found(note["fault"], check, note["says"], severity=severity, fix=fix)
 
 
 def _context(

@@ -1,5 +1,6 @@
 """The formula with every intermediate result kept, for the comparison with a watched call."""
 
+import torch
 from torch import Tensor
 
 from manyheads.attention.pipeline import Pipeline
@@ -70,6 +71,11 @@ class Stages(Pipeline):
 
     def softmax(self, p: Problem, masked: Tensor, allowed: Tensor) -> Tensor:
         """Weights."""
+        largest = masked.amax(-1, keepdim=True).clamp_min(torch.finfo(masked.dtype).min)
+        shifted = self._keep("exponents", masked - self._keep("exponents", largest))
+        for exponents in (shifted.exp(), masked.exp()):
+            self._keep("exponents", exponents)
+            self._keep("exponents", exponents.sum(-1, keepdim=True))
         return self._keep("attn_weights", super().softmax(p, masked, allowed))
 
     def weigh(self, p: Problem, weights: Tensor, v: Tensor) -> Tensor:

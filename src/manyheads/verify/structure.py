@@ -21,7 +21,7 @@ from manyheads.verify.assembly import (
     pair_numbers,
 )
 from manyheads.verify.tags import MIXED, NONE, Product, Tags, of_rows, product_of, varies
-from manyheads.verify.watch import Event, storage_of, tensors_in
+from manyheads.verify.watch import Event, Links, Maker, storage_of, tensors_in
 
 RAW, MESSAGE = 100, 200
 """Sources of tags besides the inputs 0, 1 and 2: products of queries and keys; messages."""
@@ -103,9 +103,11 @@ class Structure(Products):
     def _projected(self, product: Product, is_left: bool) -> None:
         """A product with a weight: its rows keep the positions of the rows they are made of."""
         read = product.left_of if is_left else product.right_of
-        src, pair = read(self.src), read(self.pair)
+        src, pair, key = read(self.src), read(self.pair), read(self.key)
         is_raw = src is not None and bool((src == RAW).any())
-        if is_raw and pair is not None and bool((of_rows(pair) == MIXED).any()):
+        is_one_key = key is not None and bool((of_rows(key) != MIXED).all())
+        is_of_heads = pair is not None and bool((of_rows(pair) == MIXED).any())
+        if is_raw and is_one_key and is_of_heads:
             self._trouble("a weight mixes the scores or weights of heads", product.event)
         for layer in self.layers:
             found = read(layer)
@@ -220,26 +222,22 @@ class Structure(Products):
         self._made(event, owner.expand(wide), pair[..., :1].expand(wide), number)
         self.mixes.append((product, True))
 
-    def ancestors(self, x: Tensor, before: int) -> set[int]:
-        """Storages from which a tensor was computed, its own included.
+    def ancestors(self, x: Tensor, before: int) -> list[Maker]:
+        """Results from which a tensor was computed, its own included, in order.
 
         Args:
             x: the tensor.
             before: number of the operation that reads it.
         """
-        found: set[int] = set()
-        waiting = [storage_of(x)]
+        links = Links(self.events[:before])
+        found: set[Maker] = set()
+        waiting = links.makers_of(x)
         while waiting:
-            where = waiting.pop()
-            if where in found:
-                continue
-            found.add(where)
-            for event in self.events[:before]:
-                if event.writes and any(storage_of(o) == where for o in event.out):
-                    waiting += [
-                        storage_of(a) for a in tensors_in(*event.args, *event.keywords.values())
-                    ]
-        return found
+            made = waiting.pop()
+            if made not in found:
+                found.add(made)
+                waiting += links.parents[made[0]]
+        return sorted(found)
 
     def factor_of(self, name: str) -> tuple[Tensor, int] | None:
         """The tensor from which q, k or v was read, and the operation that read it."""
@@ -253,6 +251,9 @@ class Structure(Products):
             if event.op.startswith("_scaled_dot_product"):
                 return event.args[2], event.number
             return product.right_place if is_left else product.left_place, event.number
+        if name == "v" and len(self.scores) > 1:  # weights that belong to no position
+            product = self.scores[-1].product
+            return product.right_place, product.event.number
         return None
 
     def softmaxes(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -336,7 +337,7 @@ def _fused_given(event: Event, src: Tags, pos: Tags) -> _FusedGiven | None:
 
 def _fused_weights(event: Event, given: _FusedGiven, raw: Tensor) -> Tensor:
     """The weights that a fused kernel makes of the products of queries and keys."""
-    mask, is_causal = _mask_of(event)
+    mask, is_causal = mask_of(event)
     scores = raw * (event.keywords.get("scale") or given.q.shape[-1] ** -0.5)
     if is_causal:
         later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
@@ -375,7 +376,7 @@ def _is_index(x: Tensor) -> bool:
     return not (x.is_floating_point() or x.is_complex())
 
 
-def _mask_of(event: Event) -> tuple[Tensor | None, bool]:
+def mask_of(event: Event) -> tuple[Tensor | None, bool]:
     """Mask and causality that a fused kernel was given."""
     names = [a.name for a in event.func._schema.arguments]  # type: ignore[attr-defined]
     given = dict(zip(names, event.args, strict=False)) | event.keywords

@@ -329,7 +329,9 @@ class ParamSpec:
     order: str = "qkv"
     """Order of the blocks of a packed matrix."""
     found: "Found | None" = None
-    """The weights as they were found by watching, with layout "found"."""
+    """The weights as they were found by watching, with layout "found" or "args"."""
+    is_guessed: bool = False
+    """Whether the names were inferred, so that the order of the axes is open."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

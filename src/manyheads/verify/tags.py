@@ -35,6 +35,11 @@ _LOSE |= {"new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided"}
 _LOSE |= {"argmax", "topk", "sort", "logsumexp", "any", "all"}
 
 
+def is_move(event: Event) -> bool:
+    """Whether an operation only moves numbers."""
+    return event.op in _MOVES
+
+
 class Tags:
     """The tags of one kind of all tensors that a call has used so far."""
 

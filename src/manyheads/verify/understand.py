@@ -15,9 +15,10 @@ from manyheads.verify.declared import with_declared
 from manyheads.verify.findings import short
 from manyheads.verify.fitting import is_same_rotary
 from manyheads.verify.found_weights import found_weights
+from manyheads.verify.hidden import scores_as_masked
 from manyheads.verify.parameters import all_tensors
 from manyheads.verify.problems import ProblemMaker
-from manyheads.verify.reading import EXACT, SINGLE, Departure, Reader, Reading
+from manyheads.verify.reading import EXACT, HALF, SINGLE, Departure, Reader, Reading
 from manyheads.verify.score_settings import complete_extras, complete_order
 from manyheads.verify.structure import Structure
 from manyheads.verify.subject import ParamSpec, Subject
@@ -165,21 +166,31 @@ def _read(seen: Seen, subject: Subject) -> tuple[Reading, float]:
             form=subject.call.form or "self",
             heads=subject.spec.num_heads,
             head_dim=subject.spec.d,
+            knows_positions=subject.spec.position is not None,
             tolerance=tolerance,
         )
         return reader.read()
 
-    exact = read(EXACT)
+    exact, known = read(EXACT), EXACT
     if not exact.departures or not is_single(seen.structure.events):
         return exact, EXACT
-    single = read(SINGLE)
-    return (single, SINGLE) if len(single.departures) < len(exact.departures) else (exact, EXACT)
+    for tolerance in (SINGLE, HALF) if is_half(seen.structure.events) else (SINGLE,):
+        rough = read(tolerance)
+        if len(rough.departures) < len(exact.departures):
+            exact, known = rough, SINGLE if tolerance == SINGLE else EXACT
+    return exact, known
 
 
 def is_single(events: Iterable[Event]) -> bool:
     """Whether a step works in float32 or less."""
     kinds = {x.dtype for event in events for x in event.values if x.is_floating_point()}
     return bool(kinds & {torch.float32, torch.float16, torch.bfloat16})
+
+
+def is_half(events: Iterable[Event]) -> bool:
+    """Whether a step works in a half type."""
+    kinds = {x.dtype for event in events for x in event.values}
+    return bool(kinds & {torch.float16, torch.bfloat16})
 
 
 def _complete(found: Understanding, callee: Callee) -> None:
@@ -202,7 +213,7 @@ def _complete(found: Understanding, callee: Callee) -> None:
     _positions(found, reading)
     if reading.scores is not None and not _depends_on_length(found, callee):
         complete_order(found, reading.scores)
-    if found.subject.params is None:
+    if found.subject.params is None or found.subject.params.is_guessed:
         _weights(found, callee, reading)
     elif reading.scores is not None and reading.q is not None and reading.k is not None:
         found.scale = reading.scores.factor * reading.q.factor * reading.k.factor
@@ -251,7 +262,7 @@ def _depends_on_length(found: Understanding, callee: Callee) -> bool:
         return False
     seen = see(callee, ProblemMaker(found.subject, None).plain(3, 3, 3, seed=302))
     for _, weights in seen.structure.softmaxes() if seen.outcome.output is not None else ():
-        if bool((weights > 0).all()):
+        if bool((weights > 0).all()) and scores_as_masked(seen.structure) is None:
             says = "later keys are hidden in inputs of 9 positions and shown in those of 3"
             found.departures.append(Departure(step="masked_scores", says=says, line=None))
             return True
@@ -300,7 +311,8 @@ def _weights(found: Understanding, callee: Callee, reading: Reading) -> None:
         found.departures.append(Departure(step="q", says=says, line=None, is_foreign=True))
         return
     values = made.known.values
-    found.subject = replace(subject, params=ParamSpec(layout="found", found=made.known)).with_spec(
+    guessed = subject.params or ParamSpec(layout="found")
+    found.subject = replace(subject, params=replace(guessed, found=made.known)).with_spec(
         num_kv_heads=values.num_kv_heads, head_dim=values.head_dim, v_head_dim=values.v_head_dim
     )
     if reading.scores is not None:

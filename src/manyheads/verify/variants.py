@@ -20,7 +20,32 @@ from manyheads.faults import (
     sources,
 )
 from manyheads.faults.catalogue import Variant
-from manyheads.verify.locate import changes_step
+
+_CHANGES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("heads", "inputs", "project", "split", "cached"), ("q", "k", "v")),
+    **dict.fromkeys(("turn", "rotate", "turn_piece"), ("q", "k")),
+    "weights": ("q", "k", "v", "output"),
+    "group": ("k", "v", "scores", "head_outputs"),
+    **dict.fromkeys(("scores", "cap", "add_bias"), ("scores",)),
+    **dict.fromkeys(("allowed", "ordered", "masks", "hide"), ("masked_scores", "attn_weights")),
+    "softmax": ("attn_weights", "head_outputs"),
+    "weigh": ("head_outputs",),
+    "merge": ("head_outputs", "concat", "output"),
+    **dict.fromkeys(("join", "project_out"), ("concat", "output")),
+}
+"""The steps at which a change of each method of `Pipeline` can be seen first."""
+
+
+def changes_step(pipeline: Pipeline, step: str) -> bool:
+    """Whether a variant of the formula can depart at a step."""
+    changed = {
+        name
+        for cls in type(pipeline).__mro__
+        if issubclass(cls, Pipeline) and cls is not Pipeline
+        for name in vars(cls)
+        if name in vars(Pipeline) and not name.startswith("_")
+    }
+    return any(name not in _CHANGES or step in _CHANGES[name] for name in changed)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

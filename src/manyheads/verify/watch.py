@@ -85,6 +85,41 @@ def place_of(x: Tensor) -> Place:
     return storage_of(x), int(x.storage_offset()), tuple(x.shape), tuple(x.stride())
 
 
+Maker = tuple[int, int]
+"""The number of an operation, and which of its results is meant."""
+
+
+class Links:
+    """From which operations the numbers that each one reads come.
+
+    Args:
+        events: operations in order.
+    """
+
+    def __init__(self, events: Iterable["Event"]) -> None:
+        self._last: dict[Place, Maker] = {}
+        self._writes: dict[int, list[Maker]] = {}
+        self.parents: dict[int, list[Maker]] = {}
+        for event in events:
+            given = tensors_in(*event.args, *event.keywords.values())
+            self.parents[event.number] = sorted({m for x in given for m in self.makers_of(x)})
+            for i, x in enumerate(event.out):
+                self._last[place_of(x)] = event.number, i
+                if event.writes:
+                    self._writes.setdefault(storage_of(x), []).append((event.number, i))
+
+    def maker(self, x: Tensor) -> int | None:
+        """The operation that made a tensor as it lies in memory."""
+        made = self._last.get(place_of(x))
+        return None if made is None else made[0]
+
+    def makers_of(self, x: Tensor) -> list[Maker]:
+        """The operation that made a tensor, and those that have changed its memory since."""
+        made = self._last.get(place_of(x))
+        later = [w for w in self._writes.get(storage_of(x), []) if made is None or w > made]
+        return ([] if made is None else [made]) + later
+
+
 class Recorder(TorchDispatchMode):
     """Records the operations of a call.
 

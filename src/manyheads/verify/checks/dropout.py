@@ -11,7 +11,9 @@ from torch.overrides import TorchFunctionMode
 from manyheads.attention.problem import Problem
 from manyheads.verify.checks.values import check_training_weights
 from manyheads.verify.context import RIGHT, Context
-from manyheads.verify.findings import READING, found
+from manyheads.verify.findings import READING, Where, found
+from manyheads.verify.locating import is_random, locate_operation
+from manyheads.verify.watch import watch
 
 _DRAWS = 48
 _ZERO = 1e-6
@@ -36,12 +38,16 @@ class Draws:
 
 def check_dropout(ctx: Context) -> None:
     """Kept weights are divided by 1 - p, dropped ones are zero, and nothing else is touched."""
-    rate, reason = ctx.subject.spec.dropout, _why_no_dropout(ctx)
-    if reason or not rate:
+    reason = _why_no_dropout(ctx)
+    if reason:
         ctx.skipped("dropout", reason)
         return
     length = _solvable_length(ctx)
     problem = ctx.maker.plain(3, length, length, seed=95)
+    rate = ctx.subject.spec.dropout or _seen_rate(ctx, problem)
+    if rate is None:
+        ctx.skipped("dropout", "nothing is drawn at random in training")
+        return
     if check_training_weights(ctx, ctx.maker.plain(2, 7, seed=96)):
         return
     draws = _draw(ctx, problem)
@@ -63,13 +69,32 @@ def _why_no_dropout(ctx: Context) -> str:
     if ctx.values_are_wrong:
         return "the values differ already"
     is_known = ctx.located is not None and ctx.located.heads is not None
-    if not ctx.subject.spec.dropout or ctx.callee.module is None or not is_known:
-        return "no dropout is declared, or the weights are not known"
+    if ctx.callee.module is None or not is_known:
+        return "it is no module, or the weights are not known"
     if ctx.subject.call.form in ("cache", "static_cache"):
         return "cached calls are for inference, without dropout"
     if _solvable_length(ctx) < 2:
         return "the output has too few channels to solve for the weights"
     return ""
+
+
+_UNKNOWN_RATE = 0.1
+"""Taken until weights are solved for, where numbers are not drawn by `F.dropout`."""
+
+
+def _seen_rate(ctx: Context, problem: Problem) -> float | None:
+    """The rate of the first dropout in training; None where nothing is drawn at random."""
+    assert ctx.callee.module is not None
+    ctx.callee.module.train()
+    try:
+        seen = watch(lambda: ctx.put(problem))
+    finally:
+        ctx.callee.module.eval()
+    drawn = [event for event in seen.events if is_random(seen.events, event)]
+    if not drawn:
+        return None
+    kept = drawn[0].args[1] if drawn[0].op == "bernoulli_" and len(drawn[0].args) > 1 else None
+    return 1.0 - kept if isinstance(kept, float) and 0.0 < kept < 1.0 else _UNKNOWN_RATE
 
 
 def _without_output_dropout(ctx: Context, problem: Problem) -> Draws | None:
@@ -144,7 +169,9 @@ def _draw(ctx: Context, problem: Problem, skipped: frozenset[int] = frozenset())
     assert ctx.located is not None and ctx.located.heads is not None
     bias, answer = ctx.located.heads.b_o, ctx.answer(problem)
     basis = _key_rows(ctx, problem).flatten(1, 2)  # (B, H*S, D)
+    is_lost = ~torch.isfinite(outputs)  # rows whose keys are all dropped may be NaN
     target = outputs if bias is None else outputs - bias.detach()
+    target = target.masked_fill(is_lost, 0.0)
     every = basis.mT[None].expand(len(outputs), -1, -1, -1)
     solved = torch.linalg.lstsq(every, target.mT).solution  # (draws, B, H*S, T)
     explained = (basis.mT[None] @ solved).mT
@@ -154,7 +181,7 @@ def _draw(ctx: Context, problem: Problem, skipped: frozenset[int] = frozenset())
         used=used.transpose(2, 3),
         plain=answer.attn_weights,
         misfit=misfit,
-        outputs=outputs,
+        outputs=outputs.masked_fill(is_lost, 0.0),
         expected=answer.output,
     )
 
@@ -196,6 +223,8 @@ def _judge(ctx: Context, draws: Draws, rate: float) -> None:
     used, plain = draws.used, draws.plain[None]
     zero = used.abs() < _ZERO
     visible = (plain > 1e-9).expand_as(used)
+    if not ctx.subject.spec.dropout:
+        rate = _fitted_rate(draws, zero, visible, rate)
     share = float(zero[visible].double().mean())
     kept = (used - plain / (1.0 - rate)).abs() < _ZERO
     untouched = bool(((used - plain).abs() < _ZERO)[visible].all())
@@ -217,9 +246,32 @@ def _judge(ctx: Context, draws: Draws, rate: float) -> None:
         READING if is_open else name,
         says,
         severity="warning" if is_open else "error",
+        where=_place(ctx),
         evidence=figures,
     )
     ctx.failed(name, finding)
+
+
+def _place(ctx: Context) -> Where | None:
+    """The line at which something is drawn at random in training."""
+    assert ctx.callee.module is not None
+    ctx.callee.module.train()
+    try:
+        return locate_operation(ctx, ctx.maker.plain(2, 6, seed=95), "attn_weights", is_random)
+    finally:
+        ctx.callee.module.eval()
+
+
+def _fitted_rate(draws: Draws, zero: Tensor, visible: Tensor, seen: float) -> float:
+    """The rate with which kept weights are divided by 1 - p; that of the zeros if by none."""
+    kept = visible & ~zero
+    ratio = (draws.used / draws.plain[None].clamp_min(1e-9))[kept]
+    if not ratio.numel():
+        return seen
+    factor = float(ratio.median())
+    if factor > 1.0 + 1e-6 and float((ratio - factor).abs().max()) < 1e-5 * factor:
+        return 1.0 - 1.0 / factor
+    return float(zero[visible].double().mean()) or seen
 
 
 def _against_rate(share: float, rate: float, count: int) -> tuple[str, str]:
@@ -238,9 +290,10 @@ def _named(draws: Draws, rate: float, zero: Tensor, visible: Tensor) -> tuple[st
     """The fault that explains the weights, and what it did."""
     used, plain = draws.used, draws.plain[None].expand_as(draws.used)
     same = (used - plain).abs() < _ZERO
-    live = ~zero.all(dim=-1)
+    live = ~(zero | ~visible).all(dim=-1)
     sums_to_one = bool(((used.sum(dim=-1) - 1.0).abs() < _ZERO)[live].all())
-    share = float(zero[visible].double().mean())
+    among = visible & live[..., None]
+    share = float(zero[among].double().mean()) if bool(among.any()) else 0.0
     if draws.misfit > _ZERO:
         return "dropout-wrong-tensor", (
             f"in training no attention weights explain the outputs ({draws.misfit:.3g} of the "

@@ -1,5 +1,7 @@
 """Do gradients reach the inputs and every projection, and are all parameters registered?"""
 
+import itertools
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -8,8 +10,9 @@ from torch import Tensor
 from manyheads.attention.problem import Problem
 from manyheads.core.weights import HeadWeights
 from manyheads.verify.context import RIGHT, Context
-from manyheads.verify.findings import Finding, found, short
+from manyheads.verify.findings import READING, Finding, found, short
 from manyheads.verify.infer_names import role_of
+from manyheads.verify.locating import is_cut, locate_operation
 from manyheads.verify.origins import Found
 from manyheads.verify.parameters import Located
 
@@ -111,14 +114,15 @@ def _compare(
         worst = max(worst, gap if gap == gap else float("inf"))
         if gap <= limit:
             continue
-        is_cut = have is None or not bool(have.abs().max() > limit * largest * 1e-3)
-        (cut if is_cut else other)[name] = gap
+        has_none = have is None or not bool(have.abs().max() > limit * largest * 1e-3)
+        (cut if has_none else other)[name] = gap
     if not cut and not other:
         ctx.passed("gradients", f"gradients of {len(names)} tensors agree with the formula", worst)
     elif cut:
         text, fate = ", ".join(cut), "it will not be trained"
         says = f"no gradient reaches {text}, though the output depends on it: {fate}"
-        finding = found("gradient-cut", "gradients", says, tensors=list(cut))
+        where = locate_operation(ctx, ctx.maker.plain(2, 6, seed=50), "k", is_cut)
+        finding = found("gradient-cut", "gradients", says, where=where, tensors=list(cut))
         ctx.failed("gradients", finding, worst)
     else:
         name, gap = max(other.items(), key=lambda item: item[1])
@@ -126,7 +130,10 @@ def _compare(
             f"the forward pass agrees with the formula, but the gradient of {name} differs by "
             f"{gap:.3g} of the largest gradient ({len(other)} of {len(names)} tensors differ)"
         )
-        partial = found("gradient-cut", "gradients", says, tensors=list(other), gap=gap)
+        where = locate_operation(ctx, ctx.maker.plain(2, 6, seed=50), "k", is_cut)
+        partial = found(
+            "gradient-cut", "gradients", says, where=where, tensors=list(other), gap=gap
+        )
         ctx.failed("gradients", partial, worst)
 
 
@@ -162,14 +169,18 @@ def check_unused(ctx: Context) -> None:
     """
     module, params = ctx.callee.module, ctx.subject.params
     found_by = None if params is None else params.found
-    if module is None or found_by is None:
+    held = ctx.callee.arguments if module is None else dict(module.named_parameters())
+    if not held or found_by is None:
         return
     problem = ctx.maker.plain(2, 6, seed=52)
-    for name, parameter in module.named_parameters():
-        finding = None
-        if parameter.requires_grad and parameter.dim() >= 1:
-            finding = _unused(name, parameter, found_by, ctx.located)
+    named = {n: p for n, p in held.items() if p.requires_grad and p.dim() >= 1}
+    for name, parameter in named.items():
+        finding = _unused(name, parameter, found_by, ctx.located)
         if finding is not None and _has_no_effect(ctx, parameter, problem):
+            ctx.failed("all parameters used", finding)
+            return
+    for finding in (_one_for_two(ctx, found_by, named), _exchanged(found_by)):
+        if finding is not None:
             ctx.failed("all parameters used", finding)
             return
     ctx.passed("all parameters used", "every projection takes part in the output")
@@ -212,13 +223,86 @@ def _unused(
     return found(fault, "all parameters used", says)
 
 
+_MADE = {"w_q": "queries", "w_k": "keys", "w_v": "values", "w_o": "the output"}
+
+
+def _one_for_two(ctx: Context, found_by: Found, named: Mapping[str, Tensor]) -> Finding | None:
+    """Two steps made by the same weights, while weights of a third place are not used."""
+    entries = {n: o.entries.unique() for n, o in found_by.origins.items() if n in _MADE}
+    pairs = itertools.combinations(entries, 2)
+    same = [(a, b) for a, b in pairs if torch.equal(entries[a], entries[b])]
+    if not same:
+        return None
+    problem, used = ctx.maker.plain(2, 6, seed=52), found_by.tensors
+    others = {n: p for n, p in named.items() if p.dim() > 1 and n not in used}
+    idle = [n for n, p in others.items() if _has_no_effect(ctx, p, problem)]
+    size = sum(named[n].numel() for n in used if n in named and named[n].dim() > 1)
+    free = size - sum(map(len, {tuple(x.tolist()) for x in entries.values()}))
+    if free <= 0 and not idle:
+        return None
+    one, two = same[0]
+    names = ", ".join(found_by.origins[one].names)
+    rest = f"without effect: {', '.join(idle)}" if idle else f"{free} of its numbers are not used"
+    says = f"{_MADE[one]} and {_MADE[two]} are made by the same weights, {names}; {rest}"
+    return found("wrong-tensor", "all parameters used", says)
+
+
+def _said(found_by: Found, role: str) -> str | None:
+    """The role that the names of the weights of a role say."""
+    origin = found_by.origins.get(f"w_{role}")
+    roles = set() if origin is None else {role_of(n.removesuffix(".weight")) for n in origin.names}
+    return roles.pop() if len(roles) == 1 else None
+
+
+def _exchanged(found_by: Found) -> Finding | None:
+    """Two projections, each of which does what the name of the other says."""
+    said = {role: _said(found_by, role) for role in "qkv"}
+    for one, two in itertools.combinations("qkv", 2):
+        if said[one] == two and said[two] == one:
+            first, second = (_MADE[f"w_{r}"] for r in (one, two))
+            layers = ", ".join(found_by.origins[f"w_{one}"].names)
+            says = f"{first} are made by {layers}, and {second} by the layer named for {first}"
+            fault = "key-value-swapped" if one == "k" else "wrong-tensor"
+            return found(fault, READING, says, severity="warning")
+    return None
+
+
+def _turned(ctx: Context) -> Finding | None:
+    """Weights that a function takes as (in, out), and others as (out, in)."""
+    params = ctx.subject.params
+    if params is None or params.found is None or params.layout != "args":
+        return None
+    kinds: dict[bool, list[str]] = {}
+    for origin in params.found.origins.values():
+        if origin.entries.dim() == 3 and origin.entries.shape[-1] > 1:
+            is_in_out = int(origin.entries[0, 0, 1] - origin.entries[0, 0, 0]) == 1
+            kinds.setdefault(is_in_out, []).extend(origin.names)
+    if len(kinds) < 2:
+        return None
+    says = f"{', '.join(kinds[True])} are used as (in, out), and {', '.join(kinds[False])} as "
+    fix = "use all weights in one order of axes, or declare params"
+    says += "(out, in)"
+    return found("weight-transposed", READING, says, severity="warning", fix=fix)
+
+
+def _is_one_head(ctx: Context) -> bool:
+    """Whether all heads were seen to make queries with the same weights."""
+    params = ctx.subject.params
+    origin = None if params is None or params.found is None else params.found.origins.get("w_q")
+    heads = 1 if origin is None else len(origin.entries)
+    return origin is not None and heads > 1 and len(origin.entries.flatten(1).unique(dim=0)) == 1
+
+
 def check_sharing(ctx: Context) -> None:
     """Heads must hold weights of their own and read the full width of the input."""
     located = ctx.located
     if located is None:
         return
+    turned = _turned(ctx)
+    if turned is not None:
+        ctx.failed("order of axes", turned)
     spec = ctx.subject.spec
-    if located.shared:
+    if located.shared or _is_one_head(ctx):
         says = (
             f"all {spec.heads} heads are the same object and hold one set of weights, so they all "
             "give the same output"

@@ -9,7 +9,10 @@ from manyheads.attention.problem import GivenMask, Problem
 from manyheads.verify.context import Context
 from manyheads.verify.findings import found, short
 from manyheads.verify.gaps import relative_gap
+from manyheads.verify.hidden import hidden_by
+from manyheads.verify.locating import place_at
 from manyheads.verify.subject import MaskSpec
+from manyheads.verify.watch import Links, place_of, tensors_in
 
 
 def _emptied(ctx: Context, spec: MaskSpec) -> tuple[Problem, Tensor]:
@@ -240,3 +243,23 @@ def _real_rows(problem: Problem, hidden: Tensor, output: Tensor) -> Tensor:
         return torch.ones_like(output, dtype=torch.bool)
     rows = ~hidden[..., None] if output.dim() == 3 else ~hidden[:, None, :, None]
     return rows.expand_as(output)
+
+
+def check_masks_used(ctx: Context) -> None:
+    """What hides keys must not be computed and then left aside."""
+    seen = ctx.known.seen
+    if seen is None or seen.structure.trouble is not None:
+        return
+    read = {maker for makers in Links(seen.structure.events).parents.values() for maker in makers}
+    answers = {place_of(x) for x in tensors_in(seen.outcome.raw)}
+    for event in seen.structure.events:
+        hidden = hidden_by(event, seen.structure) if event.writes else None
+        if hidden is None or event.op.endswith("_") or not bool(hidden.any()):
+            continue
+        if (event.number, 0) in read or place_of(event.out[0]) in answers:
+            continue
+        where = place_at(event.line, "masked_scores", "missing")
+        says = "masked scores are computed, but nothing uses them: the keys stay visible"
+        fix = "assign the result, for example scores = scores.masked_fill(...)"
+        ctx.failed("masks used", found(None, "masks used", says, where=where, fix=fix))
+        return

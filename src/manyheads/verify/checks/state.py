@@ -7,6 +7,7 @@ from manyheads.verify.calling import Callee
 from manyheads.verify.context import Context
 from manyheads.verify.findings import found
 from manyheads.verify.gaps import relative_gap
+from manyheads.verify.locating import is_random, locate_operation, writes_into_argument
 
 
 def check_repeatable(ctx: Context) -> None:
@@ -29,7 +30,9 @@ def check_repeatable(ctx: Context) -> None:
             f"in evaluation mode two calls with the same input differ by {max(gaps):.3g} of the "
             "largest output, and agree when the random generator is reset: dropout is active"
         )
-        ctx.failed("repeatable", found("dropout-in-eval", "repeatable", says, gaps=gaps), max(gaps))
+        where = locate_operation(ctx, problem, "attn_weights", is_random)
+        finding = found("dropout-in-eval", "repeatable", says, where=where, gaps=gaps)
+        ctx.failed("repeatable", finding, max(gaps))
         return
     says = (
         f"the same input gives different outputs in every call (the second differs by "
@@ -39,11 +42,9 @@ def check_repeatable(ctx: Context) -> None:
     changed = _changed_state(ctx)
     if changed:
         says += f"; changed: {', '.join(changed)}"
-    ctx.failed(
-        "repeatable",
-        found("state-mutated", "repeatable", says, gaps=gaps, changed=changed),
-        max(gaps),
-    )
+    where = locate_operation(ctx, problem, "q", writes_into_argument)
+    finding = found("state-mutated", "repeatable", says, where=where, gaps=gaps, changed=changed)
+    ctx.failed("repeatable", finding, max(gaps))
 
 
 def _change(now: Tensor, first: Tensor) -> float:
@@ -149,7 +150,9 @@ def check_inputs_kept(ctx: Context) -> None:
         f"input {i + 1} of the call is changed in place, by up to {gap:.3g}: this changes the "
         "tensor of the caller"
     )
-    ctx.failed("inputs kept", found("input-mutated", "inputs kept", says, largest_change=gap))
+    where = locate_operation(ctx, problem, "q", writes_into_argument)
+    finding = found("input-mutated", "inputs kept", says, where=where, largest_change=gap)
+    ctx.failed("inputs kept", finding)
 
 
 def check_masks_kept(ctx: Context) -> None:
@@ -170,10 +173,9 @@ def check_masks_kept(ctx: Context) -> None:
                     f"the mask given as {name} is changed in place: {count} of {mask.numel()} "
                     "entries differ after the call"
                 )
-                ctx.failed(
-                    "masks kept",
-                    found("mask-mutated", "masks kept", says, argument=name, changed=count),
-                )
+                where = locate_operation(ctx, problem, "masked_scores", writes_into_argument)
+                finding = found("mask-mutated", "masks kept", says, where=where, argument=name)
+                ctx.failed("masks kept", finding, count / mask.numel())
                 return
     ctx.passed("masks kept", "the masks are unchanged after the call")
 

@@ -162,7 +162,7 @@ def _in_training(ctx: Context, module: torch.nn.Module, problem: Problem) -> Out
         return first
     name = "training mode"
     if not any(result.name == name for result in ctx.results):
-        ctx.skipped(name, "the output is random in training: declare spec.dropout")
+        ctx.skipped(name, "the output is random in training; see the check of dropout")
     return None
 
 
