@@ -1,6 +1,7 @@
 """`check` and `assert_sound` on living modules: declared by keyword, judged on a copy."""
 
 import importlib.util
+import threading
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -72,7 +73,7 @@ def test_what_could_not_be_judged_is_not_sound(strangers: ModuleType) -> None:
 
 def test_a_module_that_cannot_be_copied_is_undetermined(strangers: ModuleType) -> None:
     module = strangers.Sound()
-    module.cached = module.wq.weight * 2
+    module.cached = threading.Lock()
     report = check(module, **SIZES)
     assert report.verdict == "undetermined"
     assert "cannot be copied" in report.findings[0].says

@@ -23,6 +23,7 @@ from manyheads.verify.report_words import first_fault
 from manyheads.verify.settings import Setting
 from manyheads.verify.subject import Subject
 from manyheads.verify.subject_files import subject_from_declared
+from manyheads.verify.watch import tensors_in
 
 Attention = nn.Module | Callable[..., Any]
 
@@ -157,10 +158,15 @@ def _name(made: Attention) -> str:
 
 
 def _copied(made: Attention) -> Attention:
-    """A copy on the CPU that shares nothing with the caller's module."""
+    """A copy on the CPU that shares nothing with the caller's module.
+
+    Tensors that an earlier call has left there are copied without their history.
+    """
     if not isinstance(made, nn.Module):
         return made
+    kept = (x for m in made.modules() for held in vars(m).values() for x in tensors_in(held))
     try:
-        return copy.deepcopy(made).cpu()
+        known = {id(x): x.detach().clone() for x in kept if not x.is_leaf}
+        return copy.deepcopy(made, known).cpu()
     except Exception as error:
         raise SubjectError(f"the module cannot be copied: {short(error)}") from error
