@@ -348,6 +348,22 @@ def is_softmax_of(scores: Tensor, weights: Tensor) -> bool:
     return relative_gap(made, weights) < 1e-8
 
 
+def wrong_cap(raw: Tensor, weights: Tensor, caps: list[float]) -> str | None:
+    """What is written in place of a soft cap c tanh(s / c)."""
+    for cap in caps:
+        for scale in scales_of(caps):
+            s = raw * scale
+            for says, made in (
+                (f"s tanh(s / {cap:.4g})", s * (s / cap).tanh()),
+                (f"tanh(s / {cap:.4g})", (s / cap).tanh()),
+                (f"{cap:.4g} tanh(s)", cap * s.tanh()),
+                (f"s / {cap:.4g} tanh(s)", s / cap * s.tanh()),
+            ):
+                if is_softmax_of(made, weights):
+                    return f"the soft cap is written as {says} instead of c tanh(s / c)"
+    return None
+
+
 def scales_of(numbers: list[float]) -> list[float]:
     """Factors that scores may be multiplied by before a soft cap, no scale included."""
     return list(dict.fromkeys([1.0, *numbers]))

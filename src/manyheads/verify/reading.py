@@ -20,12 +20,11 @@ from manyheads.verify.fitting import (
     explained,
     fitted_norm,
     fitted_scores,
-    is_softmax_of,
     is_unit,
-    scales_of,
     solved,
     whole_rows,
     with_zeros,
+    wrong_cap,
 )
 from manyheads.verify.gaps import relative_gap
 from manyheads.verify.hidden import scores_as_masked
@@ -431,7 +430,7 @@ class Reader:
         raw = core.q @ core.k.mT
         found = fitted_scores(raw, core.weights, self.tolerance, self._caps())
         if found is None:
-            wrong = self._wrong_cap(raw, core.weights)
+            wrong = wrong_cap(raw, core.weights, self._caps())
             if wrong is not None:
                 line = next((e.line for e in self.structure.events if e.op == "tanh"), None)
                 self._depart("scores", wrong, line, is_mistake=True)
@@ -447,22 +446,6 @@ class Reader:
             found = fitted_scores(raw, weights, self.tolerance, self._caps())
             if found is not None:
                 return found
-        return None
-
-    def _wrong_cap(self, raw: Tensor, weights: Tensor) -> str | None:
-        """What is written in place of a soft cap c tanh(s / c)."""
-        caps = self._caps()
-        for cap in caps:
-            for scale in scales_of(caps):
-                s = raw * scale
-                for says, made in (
-                    (f"s tanh(s / {cap:.4g})", s * (s / cap).tanh()),
-                    (f"tanh(s / {cap:.4g})", (s / cap).tanh()),
-                    (f"{cap:.4g} tanh(s)", cap * s.tanh()),
-                    (f"s / {cap:.4g} tanh(s)", s / cap * s.tanh()),
-                ):
-                    if is_softmax_of(made, weights):
-                        return f"the soft cap is written as {says} instead of c tanh(s / c)"
         return None
 
     def _caps(self) -> list[float]:
