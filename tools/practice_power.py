@@ -2,7 +2,8 @@
 
     python -m tools.practice_power
 
-The plain test is the usual one: one call with one sample and T = S, and the outputs compared.
+The plain test is the usual one: one call with one sample and T = S, and the outputs compared. The
+number of its call is one whose masks hide something.
 """
 
 import warnings
@@ -19,7 +20,7 @@ from manyheads.practice.task import Task, task, task_names
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "practice-power.md"
 _FILES = frozenset({"<answer>"})
-_ONE_CALL = Case(number=1, sizes={"B": 1, "H": 4, "G": 2, "T": 4, "S": 4, "d": 4})
+_ONE_CALL = Case(number=7, sizes={"B": 1, "H": 4, "G": 2, "T": 4, "S": 4, "d": 4})
 _HEAD = """# How strict is the practice judge?
 
 Each task has right answers in several styles, and wrong answers with one mistake each. The judge

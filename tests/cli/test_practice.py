@@ -60,6 +60,17 @@ def test_hints_come_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ]
 
 
+def test_hints_of_a_repair_task_belong_to_its_seed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+    for seed in (1, 2, 3, 4):
+        words = ("hint", "repair-multi-head", "--level", 3, "--seed", seed, "--data", tmp_path)
+        assert practice(*words) == 0
+        said.append(capsys.readouterr().out)
+    assert len(set(said)) > 1
+
+
 def test_solution_asks_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert practice("solution", "scores", "--yes", "--data", tmp_path) == 0
     assert "q @ k.transpose(-2, -1)" in capsys.readouterr().out

@@ -131,9 +131,12 @@ def _saves(file: Path, watch: bool) -> Iterator[None]:
 @practice.command()
 @click.argument("name")
 @click.option("--level", type=IntRange(1, 3), metavar="1..3", help="Hint to show (default: next).")
+@_SEED
 @DATA
 @click.pass_obj
-def hint(above: Path | None, name: str, level: int | None, data: Path | None) -> None:
+def hint(
+    above: Path | None, name: str, level: int | None, seed: int | None, data: Path | None
+) -> None:
     r"""Show the next hint of a task. There are three; the last is a line of code.
 
     \b
@@ -144,7 +147,7 @@ def hint(above: Path | None, name: str, level: int | None, data: Path | None) ->
     from manyheads.practice.records import Progress, add_event, progress
     from manyheads.practice.repairs import any_task
 
-    task, folder = any_task(name), data_folder(data or above)
+    task, folder = any_task(name, seed), data_folder(data or above)
     known = progress(folder).get(name, Progress())
     number = level or min(known.hints, len(task.hints) - 1) + 1
     click.echo(f"Hint {number} of {len(task.hints)}: {task.hints[number - 1]}")

@@ -171,6 +171,7 @@ def _report(task: Task, explained: Explained | None, **kept: Any) -> PracticeRep
         steps=() if explained is None else explained.steps,
         card=card_of(task, explained.finding.fault if explained else None),
         frame=task.frame,
+        seed=task.seed,
         **kept,
     )
 

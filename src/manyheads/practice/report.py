@@ -39,6 +39,8 @@ class PracticeReport:
     """The frame of the story that explains it."""
     printed: str = ""
     """What the learner's code printed."""
+    seed: int | None = None
+    """Of a repair task."""
 
     @property
     def verdict(self) -> Literal["right", "wrong"]:
@@ -90,7 +92,8 @@ class PracticeReport:
         links = [f"recall card {self.card}"] if self.card else []
         links += [f"story frame #story/{self.frame}"] if self.frame else []
         lines = ["", *wrapped(f"Explained by: {', '.join(links)}.", "  ", "")] if links else [""]
-        return [*lines, f"  A hint: manyheads practice hint {self.task}"]
+        seed = "" if self.seed is None else f" --seed {self.seed}"
+        return [*lines, f"  A hint: manyheads practice hint {self.task}{seed}"]
 
     def _table(self) -> Table:
         rows = tuple(
