@@ -31,6 +31,7 @@ SPOILED = (
         "    return cut.reshape(N, count",
     ),
     ("06-image-patches", "[torch.zeros(1, 1, 4), embedding(large)]", "[embedding(large)]"),
+    ("07-heads-of-a-model", "weights.mean(dim=0).flip(-1)", "weights.mean(dim=0)"),
 )
 
 
