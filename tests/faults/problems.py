@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from manyheads.attention.positions import published_slopes
-from manyheads.attention.problem import GivenMask, Problem
+from manyheads.attention.problem import GivenMask, Problem, RowNorm
 from manyheads.core.config import Rotary
+from manyheads.core.variants import RotaryScaling
 from manyheads.core.weights import HeadWeights
 from tests.factories import random_like
 
@@ -137,6 +138,22 @@ def _placed() -> Iterator[tuple[str, Problem]]:
     yield "linear bias of four heads", problem_of(heads=4, d=3, slopes=published_slopes(4))
 
 
+def _with_options() -> Iterator[tuple[str, Problem]]:
+    yarn = RotaryScaling(type="yarn", factor=4.0, original_length=16)
+    rotary = Rotary(base=100.0, scaling=yarn)
+    for over, width in (("head", 4), ("all", 12)):
+        gain = 1.0 + 0.5 * random_like(30, width)
+        norm = RowNorm(kind="rms", over=over, eps=1e-6, gain=gain)
+        norms = {"q": norm, "k": replace(norm, gain=gain.flip(0))}
+        yield f"norm over {over}", problem_of(norms=norms, rotary=Rotary(base=100.0))
+    yield "soft-cap and sinks", problem_of(softcap=0.5, sinks=random_like(31, 3), is_causal=True)
+    part = Rotary(base=100.0, dim=4)
+    yield "part of the channels rotated", problem_of(heads=2, d=6, rotary=part)
+    yield "scaled rotary", problem_of(rotary=rotary)
+    plain = weights_of(3, 3, 12, 4)
+    yield "gate", problem_of(weights=replace(plain, w_g=random_like(32, 3, 12, 4)))
+
+
 def _bare() -> Iterator[tuple[str, Problem]]:
     q, k, v = (random_like(80 + i, 2, 3, t, 4) for i, t in enumerate((5, 7, 7)))
     heads = Problem(x_q=q, x_k=k, x_v=v, weights=None, num_heads=3, num_kv_heads=3, scale=0.5)
@@ -145,6 +162,8 @@ def _bare() -> Iterator[tuple[str, Problem]]:
 
 
 STANDARD: dict[str, Problem] = {
-    name: problem for family in (_weighted, _masked, _placed, _bare) for name, problem in family()
+    name: problem
+    for family in (_weighted, _masked, _placed, _with_options, _bare)
+    for name, problem in family()
 }
 """All of them by name."""

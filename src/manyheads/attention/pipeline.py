@@ -179,7 +179,7 @@ class Pipeline:
         """
         if p.weights is None or p.weights.w_g is None:
             return y
-        x = self.norm_inputs(p, p.x_q)[0][:, start : start + y.shape[2]]
+        x = self.norm_inputs(p, self.inputs(p)[0])[0][:, start : start + y.shape[2]]
         opened = x[:, None] @ p.weights.w_g  # (B, H, T, v)
         if p.weights.b_g is not None:
             opened = opened + p.weights.b_g[:, None]

@@ -14,6 +14,7 @@ from manyheads.faults import (
     caching,
     head_layout,
     masking,
+    options,
     positions,
     projections,
     softmax,
@@ -71,7 +72,7 @@ class Fit:
 @cache
 def all_variants() -> tuple[Variant, ...]:
     """Every variant of every family, the likelier families first."""
-    families = (head_layout, sources, projections, masking, softmax, positions, caching)
+    families = (options, head_layout, sources, projections, masking, softmax, positions, caching)
     return tuple(variant for family in families for variant in family.variants())
 
 
