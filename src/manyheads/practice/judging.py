@@ -35,7 +35,7 @@ from manyheads.verify.isolation import (
 )
 from manyheads.verify.report import plain
 
-LIMITS = Limits(seconds=20.0, memory=2 << 30, processes=16)
+LIMITS = Limits(seconds=10.0, memory=2 << 30, processes=16)
 """Time and memory of one answer."""
 _LARGEST_FILE = 1 << 20
 
