@@ -12,6 +12,7 @@ from torch import nn
 from manyheads.verify.calling import prepared
 from manyheads.verify.checks.behaviour import check_leak, dependence
 from manyheads.verify.checks.gradients import check_unused
+from manyheads.verify.checks.masking import check_masks_used
 from manyheads.verify.checks.values import check_returned_weights, check_values
 from manyheads.verify.context import Check, Context
 from manyheads.verify.findings import found
@@ -49,8 +50,8 @@ def _title(check: Check) -> str:
     return check.__name__.removeprefix("check_").replace("_", " ")
 
 
-_UNDECLARED = (check_unused, check_leak)
-"""Checks that apply only where weights are not declared; the examples declare them."""
+_UNDECLARED = (check_unused, check_leak, check_masks_used)
+"""Checks of what was watched or inferred; the examples are declared, and not watched here."""
 
 CHECKS: dict[str, Check] = {
     **{_title(check): check for check in FIRST if check not in _UNDECLARED},
