@@ -51,6 +51,13 @@ class KeysByQueries(Plain):
         return [q, q, v]
 
 
+class OtherSlopes(Plain):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        place = torch.arange(q.shape[-2])
+        slopes = torch.tensor([0.5, 0.3, 0.2], dtype=q.dtype)[:, None, None]
+        return super().scores(q, k) - slopes * (place[:, None] - place).abs()
+
+
 class Padded(Plain):
     def forward(self, x: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         q, k, v = self.project(x)
@@ -73,6 +80,7 @@ MISTAKES = {
     DropsScores: ("faulty", "dropout-before-softmax", "dropout(scores"),
     LeftAside: ("faulty", None, "scores.masked_fill(later"),
     KeysByQueries: ("faulty", "wrong-tensor", ""),
+    OtherSlopes: ("nonstandard", "linear-bias-slopes", ""),
     Padded: ("nonstandard", "mask-polarity", ""),
 }
 

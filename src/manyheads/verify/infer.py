@@ -78,6 +78,24 @@ def note_on_masks(subject: Subject, inferred: dict[str, Any]) -> None:
         add_note(inferred, fault, says, is_reading=fault is not None)
 
 
+def note_on_slopes(made: Target, subject: Subject, inferred: dict[str, Any]) -> None:
+    """A linear bias with other slopes than the published ones, unless they are learned."""
+    bias = subject.extras.bias
+    if bias is None or bias.shape[-1] < 3:
+        return
+    inner = getattr(made, "inner", made)
+    held = inner.parameters() if isinstance(inner, nn.Module) else ()
+    if any(p.numel() == bias.shape[0] for p in held):
+        return
+    steps = bias[:, -1].diff(dim=-1)  # of the last query, which sees all keys
+    slopes = steps.mean(-1)
+    is_linear = float((steps - slopes[:, None]).abs().max()) < 1e-6 * float(slopes.abs().max())
+    if is_linear:
+        shown = ", ".join(f"{float(m):.4g}" for m in slopes[:4])
+        says = f"a linear bias is added to the scores, with slopes {shown}: not the published ones"
+        add_note(inferred, "linear-bias-slopes", says, is_reading=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Inference:
     """A built subject with nothing left open, and what was guessed of it."""
@@ -232,6 +250,7 @@ def _with_rest(
         inferred |= {f"call.{n}": v for n, v in call_words(subject.call).items()}
     note_on_order(subject, inferred)
     note_on_masks(subject, inferred)
+    note_on_slopes(made, subject, inferred)
     subject = _with_dropout(made, subject, inferred)
     return Inference(made=made, subject=subject, inferred=inferred, understanding=known)
 
