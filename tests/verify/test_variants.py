@@ -1,5 +1,6 @@
 """Attention of recent models is sound, declared and undeclared; a wrong declaration is not."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,11 +9,14 @@ import torch
 import manyheads as mh
 from manyheads.attention.positions import t5_buckets
 from manyheads.core.errors import SubjectError
+from manyheads.verify import subject_schema
+from manyheads.verify.subject_files import subject_from_declared, subject_from_dict
 from tests.verify.modern import (
     DECLARED,
     PATHS,
     SIZES,
     T5,
+    YARN,
     Gated,
     Gemma2,
     GptOss,
@@ -114,6 +118,15 @@ def test_wrong_settings_of_scaling_are_refused_with_their_place() -> None:
     ):
         with pytest.raises(SubjectError, match=says):
             mh.check(Plain(), **SIZES, position={"type": "rope", "scaling": scaling})
+
+
+def test_scaling_is_declared_by_name_or_as_an_object_and_stands_in_the_schema() -> None:
+    scaling = mh.RotaryScaling(type="yarn", factor=8.0, original_length=64)
+    by_name = {"type": "rope", "rotary_dim": 4, "scaling": YARN}
+    whole = subject_from_declared("a:b", {"position": mh.Rotary(dim=4, scaling=scaling)})
+    part = subject_from_declared("a:b", {"position": by_name | {"scaling": scaling}})
+    assert whole == part == subject_from_dict({"target": "a:b", "spec": {"position": by_name}})
+    assert {"scaling", "qk_norm", "bias_table"} <= set(json.dumps(subject_schema()).split('"'))
 
 
 def test_buckets_of_distances_are_those_of_the_published_code() -> None:

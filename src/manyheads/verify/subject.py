@@ -110,14 +110,11 @@ class _AsScaling:
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's own
         from pydantic_core import core_schema
 
-        return core_schema.no_info_plain_validator_function(self.read)
+        form = core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema())
+        return core_schema.no_info_after_validator_function(self.read, form)
 
-    def read(self, value: object) -> RotaryScaling:
+    def read(self, value: Mapping[str, Any]) -> RotaryScaling:
         """Settings by name, as in a subject file."""
-        if isinstance(value, RotaryScaling):
-            return value
-        if not isinstance(value, Mapping):
-            raise ValueError(f"{value!r} must be an object: use {{...}}")
         known = {f.name for f in fields(RotaryScaling)}
         odd = [name for name in value if name not in known]
         if odd or not {"type", "factor"} <= value.keys():

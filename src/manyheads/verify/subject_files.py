@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from manyheads.core.config import Rotary
 from manyheads.core.errors import SubjectError
 from manyheads.core.text import brief, quoted
-from manyheads.core.variants import QKNorm
+from manyheads.core.variants import QKNorm, RotaryScaling
 from manyheads.verify.subject import (
     ARRANGEMENTS,
     BiasForm,
@@ -312,7 +312,7 @@ def _check_names(declared: Mapping[str, Any]) -> None:
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever was declared
     """What a subject file would hold for it."""
     if isinstance(value, Rotary):
-        return {"type": "rope"} | {n: x for n, x in vars(value).items() if x is not None}
+        return {"type": "rope"} | {n: x for n, x in asdict(value).items() if x is not None}
     if value == "alibi":
         return {"type": "alibi"}
     if isinstance(value, MaskSpec | NormForm | BiasForm | QKNorm):
@@ -323,7 +323,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever was declared
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {key: list(item) if isinstance(item, tuple) else item for key, item in value.items()}
+        plain = {k: asdict(x) if isinstance(x, RotaryScaling) else x for k, x in value.items()}
+        return {key: list(item) if isinstance(item, tuple) else item for key, item in plain.items()}
     return value
 
 
