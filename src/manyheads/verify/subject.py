@@ -146,8 +146,8 @@ class PositionForm:
     """Factor of cosine and sine."""
     frequencies: tuple[Number, ...] | None = None
     """Radians per position of each channel pair, in place of those of the base."""
-    tables: Annotated[str, one_of("arguments")] | None = None
-    """"arguments" if cosines and sines are arguments of the call; the check fills them in."""
+    tables: Any = None
+    """How cosines and sines are given as arguments; any value, the check finds it by trial."""
 
     def read(self) -> Rotary | str:
         """What a `Spec` holds."""
