@@ -76,7 +76,8 @@ def from_packed() -> tuple[Comparison, Callable[..., Any], nn.Module, nn.Module]
         made: dict[str, Any] = {}
         exec(source_of(style), made)
         modules.append(made["Attention"](32, 4).double())
-    result = compare(*modules)
+    with annotations_unchecked():
+        result = compare(*modules)
     exec(result.conversion, space)
     return result, space["convert"], modules[0], modules[1]
 

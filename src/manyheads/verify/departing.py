@@ -1,5 +1,6 @@
 """Finds the first step at which two implementations depart, and the line of each."""
 
+import difflib
 import itertools
 import linecache
 import math
@@ -263,10 +264,31 @@ def _departure(a: Watching, b: Watching, tolerance: float) -> _Departure | None:
     is_told = first is not None and first.step == step
     return _Departure(
         step=step,
-        lines=(lines[0], lines[1]),
+        lines=_in_versions(lines[0], lines[1]),
         relation=first.relation if first is not None and is_told else None,
         factor=first.factor if first is not None and is_told else None,
     )
+
+
+_ALIKE = 0.8
+"""Share of lines that two versions of one file have in common, at least."""
+
+
+def _in_versions(a: Line | None, b: Line | None) -> tuple[Line | None, Line | None]:
+    """Both lines; in versions of one file, a changed line and the line that it was before."""
+    if a is None or b is None or a.file == b.file:
+        return a, b
+    texts = linecache.getlines(a.file), linecache.getlines(b.file)
+    matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return a, b
+    for kind, start, stop, other, end in matcher.get_opcodes():
+        if kind == "replace" and stop - start == end - other:
+            if other < b.number <= end:
+                return replace(a, number=b.number - other + start), b
+            if start < a.number <= stop:
+                return a, replace(b, number=a.number - start + other)
+    return a, b
 
 
 def _earliest(a: Watching, b: Watching, tolerance: float, first: Where | None) -> str | None:
@@ -274,6 +296,8 @@ def _earliest(a: Watching, b: Watching, tolerance: float, first: Where | None) -
     found = [] if first is None else [first.step]
     if first is not None and first.step in _INPUTS[:2] and first.relation == "factor":
         found = ["scores"]
+    if found == ["concat"] and ("output" in a.finals) != ("output" in b.finals):
+        found = ["output"]  # one has no output projection
     for step in STEPS:
         pair = _closest(step, a, b)
         if pair is not None and _gap(step, *pair) > tolerance:

@@ -247,9 +247,14 @@ class Reader:
             weight = found[0].unflatten(1, (-1, width)).transpose(0, 1)
             bias = found[1].unflatten(0, (-1, width))
             if name == "q":  # one for each head, even if some are the same
-                weight, bias = weight[made.order], bias[made.order]
-                made = replace(made, order=torch.arange(heads))
-            return replace(made, weight=weight, bias=bias)
+                return replace(
+                    made,
+                    weight=weight[made.order],
+                    bias=bias[made.order],
+                    order=torch.arange(heads),
+                )
+            used_heads, order = made.order.unique(return_inverse=True)
+            return replace(made, weight=weight[used_heads], bias=bias[used_heads], order=order)
         return None
 
     def _candidates(

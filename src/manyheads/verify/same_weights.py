@@ -107,7 +107,9 @@ def _whole(known: Understanding, reading: Reading, parameters: Parameters) -> Re
         if getattr(found, role) is None:
             every = [rows for _, rows in reader.natural(role)]
             rows = [r for r in every if parameters.origin(r.weight) is not None] or every
-            setattr(found, role, next(iter(rows), None))
+            heads = subject.spec.heads if role == "q" else subject.spec.kv_heads
+            fitting = [r for r in rows if len(r.weight) == heads]
+            setattr(found, role, next(iter(fitting or rows), None))
     return found
 
 
