@@ -91,7 +91,7 @@ def test_a_manifest_goes_on_whatever_one_subject_does(
     judge_by_one_call(monkeypatch)
     names = ("Hangs", "Sound", "Leaves", "Absent", "Raises")
     manifest = write_manifest(*map(declaration, names), {"spec": {}})
-    arguments = ["check", "--subjects", manifest, "--time-limit", "4", "--html", "page.html"]
+    arguments = ["check", "--subjects", manifest, "--time-limit", "2", "--html", "page.html"]
     assert main([*arguments, "--json"]) == 1
     out, err = capsys.readouterr()
     reports = json.loads(out)["reports"]
@@ -99,7 +99,7 @@ def test_a_manifest_goes_on_whatever_one_subject_does(
     assert [r["verdict"] == "sound" for r in reports] == [False, True, False, False, False, False]
     assert [r["id"] for r in reports[:5]] == [name.lower() for name in names]
     assert "has no Absent: use one of" in reports[3]["findings"][0]["says"]
-    assert "within the time limit of 4 s" in Path("page.html").read_text()
+    assert "within the time limit of 2 s" in Path("page.html").read_text()
     assert main([*arguments, "--allow-undetermined", "--jobs", "1"]) == 0
     assert "6 subjects: 1 sound, 0 nonstandard, 0 faulty, 5 undetermined" in capsys.readouterr().out
 

@@ -36,7 +36,7 @@ def test_reports_come_in_order_and_a_bad_subject_spoils_no_other(
     reports = verify_subjects(
         subjects(tmp_path, NAMES),
         jobs=2,
-        limits=Limits(seconds=5.0),
+        limits=Limits(seconds=2.0),
         on_done=lambda index, examined: seen.update({index: examined}),
     )
     assert [report.verdict for report in reports] == [

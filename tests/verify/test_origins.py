@@ -97,8 +97,8 @@ def test_only_the_tensors_that_are_used_are_kept() -> None:
     assert found.names == ("rows", "columns")
     assert set(found.tensors) == {"rows", "columns"}
     read = found.read({name: NAMED[name] for name in found.names})
-    for name, tensor in read.tensors().items():
-        torch.testing.assert_close(tensor, found.values.tensors()[name])
+    for name, tensor in read.tensors().items():  # the factor is rounded as the processor does
+        torch.testing.assert_close(tensor, found.values.tensors()[name], rtol=4e-16, atol=0)
 
 
 def test_gradients_flow_to_the_parameters_through_the_factor() -> None:
