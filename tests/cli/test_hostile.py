@@ -31,10 +31,9 @@ class Parameter(NamedTuple):
         """A command line that gives this value to the parameter."""
         arguments = [value if p is self.parameter else others(p) for p in self.required]
         if isinstance(self.parameter, click.Option):
-            given = [f"{max(self.parameter.opts, key=len)}={value}"]
-        else:
-            given = [] if self.parameter in self.required else [value]
-        return [*self.words, *given, "--", *arguments]
+            option = f"{max(self.parameter.opts, key=len)}={value}"
+            return [*self.words, option, "--", *arguments]
+        return [*self.words, "--", *arguments]
 
 
 def commands() -> Iterator[tuple[list[str], click.Command]]:
@@ -53,15 +52,18 @@ def commands() -> Iterator[tuple[list[str], click.Command]]:
 def parameters(kind: type | tuple[type, ...]) -> list[Parameter]:
     """Every parameter whose type is of this kind."""
     return [
-        Parameter(words, parameter, [p for p in command.params if is_required_argument(p)])
+        Parameter(words, parameter, needed_with(parameter, command))
         for words, command in commands()
         for parameter in command.params
         if isinstance(parameter.type, kind) and not getattr(parameter, "is_flag", False)
     ]
 
 
-def is_required_argument(parameter: click.Parameter) -> bool:
-    return isinstance(parameter, click.Argument) and parameter.required
+def needed_with(parameter: click.Parameter, command: click.Command) -> list[click.Parameter]:
+    """The arguments to give so that a parameter can be: those required, and an argument's own."""
+    found = [p for p in command.params if isinstance(p, click.Argument)]
+    last = found.index(parameter) if isinstance(parameter, click.Argument) else -1
+    return [p for at, p in enumerate(found) if p.required or at <= last]
 
 
 def refusal(
