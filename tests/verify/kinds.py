@@ -73,6 +73,116 @@ class UnitLength(Plain):
         return F.normalize(q, dim=-1), F.normalize(k, dim=-1)
 
 
+class Cosine(UnitLength):
+    """Cosines times a fixed factor."""
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return 10.0 * q @ k.mT
+
+
+class HeadGains(UnitLength):
+    """Each head has gains of its own, which include the scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gains = nn.Parameter(1.2 * torch.ones(2, H, 1, d))
+
+    def prepare(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        q, k = super().prepare(q, k)
+        return q * self.gains[0], k * self.gains[1]
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ k.mT
+
+
+class ValueNorm(Plain):
+    def project(self, x: Tensor) -> list[Tensor]:
+        q, k, v = super().project(x)
+        return [q, k, F.rms_norm(v, (d,))]
+
+
+class Divided(Plain):
+    """The norm of the input is a division, and its gain a product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(E))
+
+    def project(self, x: Tensor) -> list[Tensor]:
+        return super().project(F.normalize(x, dim=-1) * E**0.5 * self.gain)
+
+
+class ContextNorm(Plain):
+    """Queries and keys come from two inputs with norms of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.norm_context = nn.LayerNorm(E), nn.RMSNorm(E)
+
+    def forward(self, x: Tensor, context: Tensor) -> Tensor:
+        (q, _, _), (_, k, v) = (self.project(y) for y in (self.norm(x), self.norm_context(context)))
+        return self.join(self.weights(self.scores(q, k)) @ v)
+
+
+class CausalOrMask(Plain):
+    """Causality, where it is asked for, takes the place of the mask."""
+
+    def forward(
+        self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False
+    ) -> Tensor:
+        q, k, v = self.project(x)
+        scores = self.scores(q, k)
+        if is_causal:
+            attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        if attn_mask is not None:
+            scores = scores.masked_fill(~attn_mask, -math.inf)
+        return self.join(self.weights(scores) @ v)
+
+
+class ValuesFirst(Plain):
+    """Takes values, keys and queries in this order."""
+
+    def forward(self, v: Tensor, k: Tensor, q: Tensor) -> Tensor:
+        rows = [self.project(x)[i] for i, x in enumerate((q, k, v))]
+        return self.join(self.weights(self.scores(*rows[:2])) @ rows[2])
+
+
+class DropsReturned(Plain):
+    """Returns weights, in training after dropout."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        q, k, v = self.project(x)
+        weights = F.dropout(self.weights(self.scores(q, k)), 0.1, self.training)
+        return self.join(weights @ v), weights
+
+
+class SingleSinks(Plain):
+    """The first key is zero and has no value; the softmax works in float32."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.project(x)
+        k, v = F.pad(k, (0, 0, 1, 0)), F.pad(v, (0, 0, 1, 0))
+        weights = self.scores(q, k).softmax(-1, dtype=torch.float32).to(v.dtype)
+        return self.join(weights @ v)
+
+
+class HeadScales(Plain):
+    """The output of each head has a factor of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factors = nn.Parameter(torch.rand(H, 1, 1))
+
+    def join(self, y: Tensor) -> Tensor:
+        return super().join(y * self.factors)
+
+
+class Residual(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = super().forward(x)
+        return x + output
+
+
 class InputNorm(Plain):
     def __init__(self) -> None:
         super().__init__()
@@ -105,6 +215,20 @@ class Rotary(Plain):
 
     def prepare(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         return self.turn(q), self.turn(k)
+
+
+class TwoSequences(Rotary):
+    """Positions of queries and of keys both count from zero."""
+
+    def forward(self, x: Tensor, context: Tensor) -> Tensor:
+        (q, _, _), (_, k, v) = self.project(x), self.project(context)
+        q, k = self.prepare(q, k)
+        return self.join(self.weights(self.scores(q, k)) @ v)
+
+
+class TurnedThenNormed(Rotary):
+    def prepare(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return F.rms_norm(self.turn(q), (d,)), F.rms_norm(self.turn(k), (d,))
 
 
 class Neighbours(Rotary):
@@ -205,6 +329,18 @@ class Packed(Plain):
     def project(self, x: Tensor) -> list[Tensor]:
         blocks = dict(zip(self.order, self.qkv(x).chunk(3, -1), strict=True))
         return [blocks[n].unflatten(-1, (H, -1)).transpose(1, 2) for n in "qkv"]
+
+
+class LowRank(Packed):
+    """A product of two small matrices is added to the weight of the queries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.up = nn.Linear(E, 2, bias=False), nn.Linear(2, E, bias=False)
+
+    def project(self, x: Tensor) -> list[Tensor]:
+        q, k, v = super().project(x)
+        return [q + self.up(self.down(x)).unflatten(-1, (H, -1)).transpose(1, 2), k, v]
 
 
 class HeadByHead(Packed):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from torch import nn
 
+from manyheads.verify import check
 from manyheads.verify.infer import infer
 from manyheads.verify.run import verify
 from manyheads.verify.subject import Spec, Subject
@@ -82,13 +83,58 @@ def test_attention_of_transformers_is_sound(name: str, implementation: str) -> N
     assert (verdict, errors) == ("sound", [])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"flash": True}, {"causal": True}, {"kv_heads": 2}, {"qk_norm": True}],
-    ids=["plain", "flash", "causal", "grouped", "normed"],
+SIZED = {"dim": E, "heads": H, "dim_head": E // H}
+X, VIT, TIMM = "x_transformers.x_transformers", "vit_pytorch", "timm.layers.attention"
+
+# module, class, constructor arguments
+OTHERS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    *((X, "Attention", {**SIZED, **more}) for more in ({}, {"flash": True}, {"causal": True})),
+    (X, "Attention", {**SIZED, "qk_norm": True}),
+    (X, "Attention", {**SIZED, "one_kv_head": True}),
+    (X, "Attention", {**SIZED, "add_zero_kv": True}),
+    *(
+        (f"{VIT}.{name}", "Attention", SIZED)
+        for name in ("vit", "simple_vit", "cct", "pit", "cross_vit", "mp3", "look_vit", "vit_5")
+    ),
+    *(
+        (f"{VIT}.{name}", "Attention", SIZED)
+        for name in ("vat_siglip", "simple_vit_with_qk_norm", "normalized_vit")
+    ),
+    (TIMM, "Attention", {"dim": E, "num_heads": H}),
+    (TIMM, "Attention", {"dim": E, "num_heads": H, "qk_norm": True, "norm_layer": nn.LayerNorm}),
+    (TIMM, "AttentionRope", {"dim": E, "num_heads": H}),
+    ("timm.models.beit", "Attention", {"dim": E, "num_heads": H}),
+    ("timm.models.tnt", "Attention", {"dim": E, "hidden_dim": E, "num_heads": H}),
+    ("timm.models.metaformer", "Attention", {"dim": E, "head_dim": E // H}),
 )
-def test_attention_of_x_transformers_is_sound(settings: dict[str, Any]) -> None:
-    make: Callable[..., nn.Module] = _imported("x_transformers.x_transformers").Attention
-    verdict, errors, _ = _judge(make(E, dim_head=E // H, heads=H, **settings))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("module", "name", "arguments"), OTHERS)
+def test_attention_of_other_libraries_is_sound(
+    module: str, name: str, arguments: dict[str, Any]
+) -> None:
+    make: Callable[..., nn.Module] = getattr(_imported(module), name)
+    verdict, errors, _ = _judge(make(**arguments))
     assert (verdict, errors) == ("sound", [])
+
+
+NAMED = (
+    ({"kv_heads": 2}, "nonstandard", "query head h reading key/value head h mod G"),
+    ({"gate_values": True}, "undetermined", "a sigmoid"),
+    ({"head_scale": True}, "undetermined", "multiplied by numbers that differ"),
+    ({"num_mem_kv": 2}, "undetermined", "an extra key and value"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("settings", "verdict", "words"), NAMED)
+def test_other_attention_is_named_and_not_faulty(
+    settings: dict[str, Any], verdict: str, words: str
+) -> None:
+    make: Callable[..., nn.Module] = _imported(X).Attention
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = check(make(**SIZED, **settings), embed_dim=E, num_heads=H)
+    assert report.verdict == verdict
+    assert any(words in finding.says for finding in report.findings)

@@ -86,8 +86,8 @@ def test_length_one_is_a_norm_too() -> None:
 
 def test_a_norm_of_the_input_is_read() -> None:
     known, reading = reading_of(kinds.InputNorm)
-    assert reading.input_norm is not None
-    assert reading.input_norm.kind == "layer"
+    assert list(reading.input_norms) == [0]
+    assert reading.input_norms[0].kind == "layer"
     assert set(known.subject.extras.norms) == {"input"}
 
 

@@ -22,7 +22,10 @@ LEGAL = (
     *(kinds.Rotary, kinds.Neighbours, kinds.PartRotary, kinds.Capped, kinds.Sinks),
     *(kinds.ZeroKey, kinds.Table, kinds.Alibi, kinds.Causal, kinds.Window, kinds.BothSides),
     *(kinds.Packed, kinds.HeadByHead, kinds.HeadMinor, kinds.InOut, kinds.Grouped),
-    *(kinds.Stacked, kinds.StackedFused),
+    *(kinds.Stacked, kinds.StackedFused, kinds.Cosine, kinds.HeadGains, kinds.ValueNorm),
+    *(kinds.Divided, kinds.ContextNorm, kinds.CausalOrMask, kinds.TwoSequences),
+    *(kinds.ValuesFirst, kinds.DropsReturned, kinds.TurnedThenNormed, kinds.SingleSinks),
+    kinds.LowRank,
 )
 
 
@@ -58,9 +61,34 @@ def test_what_nobody_does_by_mistake_is_sound_and_compared(kind: type[nn.Module]
     assert is_compared(report)
 
 
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (kinds.HeadScales, "multiplied by numbers that differ"),
+        (kinds.Residual, "a residual connection"),
+    ],
+)
+def test_what_is_no_part_of_attention_is_named(kind: type[nn.Module], says: str) -> None:
+    report = judged(drawn(kind))
+    assert report.verdict == "undetermined", str(report)
+    assert says in report.findings[0].says
+
+
 class Unscaled(Plain):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         return q @ k.mT
+
+
+class UnscaledRotary(kinds.TwoSequences):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ k.mT
+
+
+def test_a_mistake_beside_rotary_positions_has_its_line() -> None:
+    report = judged(drawn(UnscaledRotary))
+    assert report.verdict == "nonstandard", str(report)
+    where = report.findings[0].where
+    assert where is not None and where.step == "scores" and where.line is not None
 
 
 class ByModelWidth(Plain):
@@ -259,13 +287,7 @@ class Differential(Plain):
 FOREIGN = {Gated: ("sigmoid", ".sigmoid()"), Bent: ("SiLU", "silu(q)")}
 
 
-NAMED = [
-    Gated,
-    Bent,
-]
-
-
-@pytest.mark.parametrize("kind", NAMED)
+@pytest.mark.parametrize("kind", FOREIGN)
 def test_operations_that_are_not_understood_are_named_with_their_line(
     kind: type[nn.Module],
 ) -> None:

@@ -62,7 +62,8 @@ class Pipeline:
         """Queries of one piece and all keys so far, rotated."""
         if p.rotary is None:
             return q[:, :, start:stop], k[:, :, :stop]
-        return rotate(q[:, :, start:stop], p.rotary, start), rotate(k[:, :, :stop], p.rotary, 0)
+        q, k = rotate(q[:, :, start:stop], p.rotary, start), rotate(k[:, :, :stop], p.rotary, 0)
+        return self.norm_heads(p, q, "turned q"), self.norm_heads(p, k, "turned k")
 
     def cached(self, p: Problem, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Tensor]:
         """What a piece that begins at `start` reads from the cache."""
@@ -77,15 +78,20 @@ class Pipeline:
         q = self.split(p, self.project(p, x_q, w.w_q, w.b_q, "q"), w.num_heads, "q")
         k = self.split(p, self.project(p, x_k, w.w_k, w.b_k, "k"), w.num_kv_heads, "k")
         v = self.split(p, self.project(p, x_v, w.w_v, w.b_v, "v"), w.num_kv_heads, "v")
-        return self.norm_heads(p, q, "q"), self.norm_heads(p, k, "k"), v
+        q, k, v = (self.norm_heads(p, x, name) for x, name in ((q, "q"), (k, "k"), (v, "v")))
+        return q, k, v
 
     def norm_inputs(self, p: Problem, *inputs: Tensor) -> list[Tensor]:
-        """Inputs after a norm inside the module; a context of its own is not normalised."""
-        norm = p.norms.get("input")
-        return [x if norm is None or x is not p.x_q else norm.of(x) for x in inputs]
+        """Inputs of queries, keys and values after norms inside the module."""
+        used = [p.norms.get(name) for name in ("input", "context", "values")]
+        if used[1] is None and p.x_k is p.x_q:
+            used[1] = used[0]
+        if used[2] is None and p.x_v is p.x_k:
+            used[2] = used[1]
+        return [x if n is None else n.of(x) for n, x in zip(used, inputs, strict=False)]
 
     def norm_heads(self, p: Problem, x: Tensor, name: str) -> Tensor:
-        """Queries or keys after a norm of their own."""
+        """Queries, keys or values after a norm of their own."""
         norm = p.norms.get(name)
         return x if norm is None else norm.of_heads(x)
 
@@ -107,10 +113,12 @@ class Pipeline:
         return split_heads(joined, num_heads)
 
     def turn(self, p: Problem, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Rotary positions; the last query has the position of the last key."""
+        """Rotary positions; the last query has the position of the last key, unless declared."""
         if p.rotary is None:
             return q, k
-        return self.rotate(q, p.rotary, k.shape[2] - q.shape[2]), self.rotate(k, p.rotary, 0)
+        start = 0 if p.turns_from_first else k.shape[2] - q.shape[2]
+        q, k = self.rotate(q, p.rotary, start), self.rotate(k, p.rotary, 0)
+        return self.norm_heads(p, q, "turned q"), self.norm_heads(p, k, "turned k")
 
     def rotate(self, x: Tensor, rotary: Rotary, start: int) -> Tensor:
         """Rotate q or k."""

@@ -38,6 +38,13 @@ class RowNorm:
     shift: Tensor | None = None
     """Added to each channel, if anything."""
 
+    @property
+    def sets_scale(self) -> bool:
+        """Whether rows get the length one, or gains of each head that include a scale."""
+        length = self.gain * (1.0 if self.kind == "l2" else self.gain.shape[-1] ** 0.5)
+        is_one = bool((length - 1.0).abs().max() < 1e-6)
+        return self.kind != "layer" and (is_one or self.gain.dim() > 1)
+
     def of(self, x: Tensor) -> Tensor:
         """Normalise the last axis.
 
@@ -85,6 +92,8 @@ class Problem:
     """Whether there is an output projection; without one the joined heads are the output."""
     rotary: Rotary | None = None
     """Rotary positions, or None."""
+    turns_from_first: bool = False
+    """Whether rotary positions of queries and of keys both count from zero."""
     slopes: tuple[float, ...] | None = None
     """Linear bias, one slope per head, or None."""
     is_causal: bool = False
@@ -98,7 +107,8 @@ class Problem:
     softcap: float | None = None
     """Soft-cap: tanh limits the scores to (-softcap, softcap) before the mask; or None."""
     norms: Mapping[str, RowNorm] = field(default_factory=dict)
-    """Norms by what they normalise: "input", "q" or "k"."""
+    """Norms by what they normalise: the inputs of queries ("input"), of keys ("context") and of
+    values ("values"), the heads "q", "k" and "v", and "turned q" and "turned k" after rotation."""
     bias: Tensor | None = None
     """(H, N, N), added to the scores of up to N positions; or None."""
     sinks: Tensor | None = None

@@ -225,6 +225,8 @@ class Assembly:
             number: (N, M, P) the pairs of sample and head.
         """
         own = where >= 0
+        if x.shape[-1] != to.numbers.shape[-1]:
+            raise NotSeenError(f"rows of several widths are used as {to.name}", self._line(0), "")
         for one in _first_of_each(number[0, 0]):
             b, h = self._pair_of(number[:, :, one])
             to.put(b[own], h[own], where[own], x[own])

@@ -269,15 +269,14 @@ def judge_departures(ctx: Context) -> None:
     """What was seen that is not in the formula, where values could not be compared."""
     if ctx.located is not None:
         return
-    has_foreign = bool(foreign_operations(ctx.known))
+    foreign = foreign_operations(ctx.known)
     for departure in ctx.known.departures:
         line = departure.line
         where = None if line is None else Where.at(departure.step, "other", line)
-        is_open = departure.is_foreign or (has_foreign and not departure.is_mistake)
+        is_open = departure.is_foreign or (bool(foreign) and not departure.is_mistake)
         severity: Severity = "warning" if is_open else "error"
-        ctx.failed(
-            "structure", found(None, "structure", departure.says, severity=severity, where=where)
-        )
+        says = "; ".join(dict.fromkeys([departure.says, *foreign])) if is_open else departure.says
+        ctx.failed("structure", found(None, "structure", says, severity=severity, where=where))
     if ctx.known.reason:
         ctx.failed("structure", found(None, "structure", ctx.known.reason, severity="warning"))
 

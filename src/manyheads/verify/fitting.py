@@ -35,6 +35,8 @@ class Rows:
     """Rotation after that."""
     start: int = 0
     """Position of the first row in the rotation."""
+    is_norm_last: bool = False
+    """Whether the rows are normalised after the rotation instead of before."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -138,7 +140,8 @@ def explained(
         known explains it.
     """
     blank = Rows(weight=projected, bias=projected, order=torch.zeros(0))
-    for stage, norm in _stages(projected, tolerance, between):
+    later = list(between)
+    for stage, norm in _stages(projected, tolerance, later):
         simple = _same_heads(stage, used, tolerance)
         if simple is not None:
             return replace(blank, order=simple[0], factor=simple[1], norm=norm)
@@ -146,11 +149,30 @@ def explained(
         if turned is not None:
             order, rotary, start, factor = turned
             return replace(blank, order=order, norm=norm, rotary=rotary, start=start, factor=factor)
+    return _turned_then_normed(blank, used, tolerance, later)
+
+
+def _turned_then_normed(
+    blank: Rows, used: Tensor, tolerance: float, later: list[Tensor]
+) -> Rows | None:
+    """How used heads are made of projected ones by a rotation and a norm after it."""
+    projected = blank.weight
+    stages = [x.unflatten(2, (projected.shape[1], projected.shape[3])) for x in later]
+    for i, rows in enumerate(stages):
+        turned = _rotated(projected, rows.transpose(1, 2), tolerance)
+        if turned is None or abs(turned[3] - 1.0) > 1e-6:
+            continue
+        for normed in stages[i + 1 :]:
+            norm = fitted_norm(rows, normed, "head", tolerance)
+            simple = _same_heads(normed.transpose(1, 2), used, tolerance) if norm else None
+            if simple is not None:
+                made = replace(blank, order=simple[0], factor=simple[1], norm=norm)
+                return replace(made, rotary=turned[1], start=turned[2], is_norm_last=True)
     return None
 
 
 def _stages(
-    projected: Tensor, tolerance: float, between: Iterator[Tensor]
+    projected: Tensor, tolerance: float, between: list[Tensor]
 ) -> Iterator[tuple[Tensor, RowNorm | None]]:
     """Projected heads, and what norms make of them."""
     yield projected, None
@@ -160,9 +182,24 @@ def _stages(
         heads = later.unflatten(2, (groups, width))
         norm = fitted_norm(rows, heads, "head", tolerance)
         if norm is None and groups > 1:
+            norm = _norm_of_each(rows, heads, tolerance)
+        if norm is None and groups > 1:
             norm = fitted_norm(rows.flatten(2), later, "all", tolerance)
         if norm is not None:
             yield heads.transpose(1, 2), norm
+
+
+def _norm_of_each(x: Tensor, y: Tensor, tolerance: float) -> RowNorm | None:
+    """A norm (B, S, G, d) with a gain of its own for each head."""
+    norms = []
+    for g in range(x.shape[2]):
+        norm = fitted_norm(x[:, :, g], y[:, :, g], "head", tolerance)
+        if norm is None or norm.shift is not None:
+            return None
+        norms.append(norm)
+    if len({(norm.kind, norm.eps) for norm in norms}) > 1:
+        return None
+    return replace(norms[0], gain=torch.stack([norm.gain for norm in norms])[:, None])
 
 
 def _ratio(x: Tensor, y: Tensor) -> float:
@@ -402,11 +439,13 @@ def _sinks(made: Tensor, weights: Tensor, allowed: Tensor, tolerance: float) -> 
     total = weights.sum(-1)
     if float((total - 1.0).abs().max()) <= max(tolerance * 10, 1e-9):
         return True
-    if bool((total >= 1.0).any()):
+    limit = max(tolerance * 10, 1e-9)
+    if bool((total > 1.0 + limit).any()):
         return False
-    # The total is Z / (Z + e^sink), where Z is the sum over the keys.
-    sink = masked.logsumexp(-1) + (1.0 / total - 1.0).log()
-    mean = sink.mean((0, 2))
-    if float((sink - mean[None, :, None]).abs().max()) > 1e-6:
-        return False
-    return mean
+    # The total is Z / (Z + e^sink), where Z is the sum over the keys. Where the rest is small, its
+    # logarithm is not exact, so the mean is weighted and the totals are compared.
+    rest = (1.0 - total).clamp_min(1e-12)
+    keys = masked.logsumexp(-1)
+    sink = ((keys + (rest / total).log()) * rest).sum((0, 2)) / rest.sum((0, 2))
+    expected = (keys - sink[None, :, None]).sigmoid()
+    return sink if float((expected - total).abs().max()) <= limit else False

@@ -22,6 +22,7 @@ from manyheads.verify.infer_build import (
 )
 from manyheads.verify.infer_call import (
     call_words,
+    exclusive_masks,
     find_causal_argument,
     find_corner,
     find_documents,
@@ -273,7 +274,12 @@ def _with_masks(
         inferred["spec.mask_replaces_causal"] = ", ".join(masks.replacing)
     for says in masks.notes:
         add_note(inferred, None, says)
-    return subject.with_call(masks=(*masks.specs, *find_documents(callee, arguments)))
+    subject = subject.with_call(masks=(*masks.specs, *find_documents(callee, arguments)))
+    exclusive = exclusive_masks(callee, subject, located)
+    for name in exclusive:
+        says = f"{name} is refused or has no effect with {subject.call.causal_arg}=True"
+        add_note(inferred, None, says)
+    return subject.with_extras(exclusive=exclusive)
 
 
 def _with_dropout(made: Target, subject: Subject, inferred: dict[str, Any]) -> Subject:

@@ -221,6 +221,29 @@ def find_corner(callee: Callee, subject: Subject, located: Located | None) -> st
     return "top_left" if gaps[1] <= 1e-6 < gaps[0] else None
 
 
+def exclusive_masks(callee: Callee, subject: Subject, located: Located | None) -> tuple[str, ...]:
+    """Masks of queries and keys that are refused or not applied where causality is asked for.
+
+    A mask of padding is not among them: causality says nothing about padded keys.
+    """
+    if located is None or subject.call.causal_arg is None:
+        return ()
+    found = []
+    for spec in subject.call.masks or ():
+        if spec.axes in ("BS", "B"):
+            continue
+        callee.subject = subject
+        maker = ProblemMaker(subject, located)
+        problem = maker.masked(maker.plain(2, 7, seed=235, causal=True), (spec,), seed=5)
+        with torch.no_grad():
+            output = callee.call(problem).output
+            answers = [RIGHT.run(p).output for p in (problem, replace(problem, masks=()))]
+        both, alone = (output is not None and relative_gap(output, a) <= _SAME for a in answers)
+        if not both and (output is None or alone):
+            found.append(spec.arg)
+    return tuple(found)
+
+
 def _in_float32(callee: Callee, subject: Subject, located: Located, name: str) -> MaskSpec | None:
     """An additive mask that a subject takes in float32 only, whatever the type of its input."""
     if callee.dtype == torch.float32:

@@ -318,7 +318,9 @@ def _forms(made: Target, arguments: list[Argument]) -> list[str]:
     roles = [a.role for a in arguments if not a.is_keyword]
     required = [a for a in arguments if a.required and a.role not in _SETTINGS]
     has_weights = isinstance(made, nn.Module) and any(p.dim() > 1 for p in made.parameters())
-    looks_qkv = roles[:3] == ["q", "k", "v"] or (len(roles) > 2 and roles[1:3] == ["k", "v"])
+    looks_qkv = sorted(roles[:3]) == ["k", "q", "v"] or (
+        len(roles) > 2 and roles[1:3] == ["k", "v"]
+    )
     if looks_qkv:
         return ["qkv", "self", "heads"] if has_weights else ["heads", "qkv"]
     second = roles[1] if len(roles) > 1 else ""
@@ -381,7 +383,7 @@ def _with_fillers(
     wanted = {a.name: a.role for a in needed if a.name not in extra and a.role != "causal"}
     for names in (wanted, {**wanted, **{a.name: a.role for a in optional}}):
         for combined in itertools.islice(itertools.product(*fillers_for(names)), 24):
-            for manner in _manners(form, names.values()):
+            for manner in _manners(form, names.values(), arguments):
                 found = _try(trials, made, subject, form, extra, combined, manner)
                 if found is not None:
                     yield found
@@ -389,8 +391,11 @@ def _with_fillers(
             break
 
 
-def _manners(form: str, roles: Iterable[str]) -> tuple[str, ...]:
+def _manners(form: str, roles: Iterable[str], arguments: list[Argument]) -> tuple[str, ...]:
     """How inputs may be laid out before the call, the usual one first."""
+    order = "".join(argument.role[:1] for argument in arguments[:3])
+    if form == "qkv" and order in MANNERS:
+        return (order,)
     if "cumulative" in roles:
         return ("packed",)
     if form == "heads":

@@ -323,8 +323,13 @@ MANNERS = {
     "by_sample": "one sample per call, without batch axis",
     "BTHD": "(B, T, H, d)",
     "packed": "samples one after the other in one axis, with their cumulative lengths",
+    "kqv": "keys, queries, values",
+    "kvq": "keys, values, queries",
+    "qvk": "queries, values, keys",
+    "vkq": "values, keys, queries",
+    "vqk": "values, queries, keys",
 }
-"""How an adapter lays out inputs, in words."""
+"""How an adapter lays out inputs, in words; three letters are an order of the inputs."""
 
 
 def _cumulative(batch: int, length: int, width: int, dtype: torch.dtype) -> Tensor:
@@ -403,6 +408,8 @@ class Adapter(nn.Module):
             return turned_back
         if self.manner == "packed":
             return self._packed(inputs, given)
+        if self.manner:
+            inputs = tuple(inputs["qkv".index(letter)] for letter in self.manner)
         return self.inner(*inputs, **given)
 
     def _each_sample(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:

@@ -67,6 +67,7 @@ class ProblemMaker:
             scale=spec.factor,
             has_out=self.located is None or self.located.has_out,
             rotary=spec.position if isinstance(spec.position, Rotary) else None,
+            turns_from_first=subject.extras.turns_from_first,
             slopes=published_slopes(spec.heads) if spec.position == "alibi" else None,
             is_causal=always or bool(causal),
             is_top_left=spec.causal_corner == "top_left",

@@ -30,6 +30,15 @@ from manyheads.verify.gaps import relative_gap
 from manyheads.verify.hidden import scores_as_masked
 from manyheads.verify.structure import Structure
 from manyheads.verify.tags import NONE, is_move, product_of
+from manyheads.verify.unread import (
+    MULTIPLIED,
+    RESIDUAL,
+    bias_after,
+    caps_of,
+    has_residual,
+    line_after,
+    multiplied_after,
+)
 from manyheads.verify.watch import Event, Line, storage_of
 
 EXACT = 1e-9
@@ -76,8 +85,8 @@ class Reading:
     """The weight that is multiplied last, with heads joined in order."""
     has_out: bool = True
     """Whether there is an output projection."""
-    input_norm: RowNorm | None = None
-    """Normalisation of the input before the projections."""
+    input_norms: dict[int, RowNorm] = field(default_factory=dict)
+    """Normalisation of each input before the projections."""
     scores: Scores | None = None
     """Between products and weights."""
     departures: list[Departure] = field(default_factory=list)
@@ -88,6 +97,9 @@ class Reading:
         """Whether all weights were found."""
         return None not in (self.q, self.k, self.v) and (self.o is not None or not self.has_out)
 
+
+_MOVES = {"cat", "stack", "_to_copy", "clone"}
+"""Operations that can be the last of a rotation."""
 
 _NORM_ENDS = {"native_layer_norm", "_fused_rms_norm", "rms_norm", "mul", "add", "div"}
 """Operations that can be the last of a norm."""
@@ -148,7 +160,7 @@ class Reader:
                 is_foreign=True,
             )
         if self.form != "heads":
-            self._input_norm(core)
+            self._input_norms(core)
         found.q = self._rows("q", core.q, core.sources[0], core.score_event)
         found.k = self._rows("k", core.k, core.sources[1], core.score_event)
         found.v = self._rows("v", core.v, core.sources[2], core.message_event)
@@ -161,24 +173,27 @@ class Reader:
         if source == NONE or source >= len(self.inputs):
             return None
         x = self.inputs[source]
-        norm = self.reading.input_norm
+        norm = self.reading.input_norms.get(source)
         return x if norm is None else norm.of(x)
 
-    def _input_norm(self, core: Core) -> None:
-        """A norm of the input before everything, if rows of values are linear in that only."""
-        source = core.sources[0]
-        if source == NONE or not self._has_norm(core.score_event):
-            return
+    def _input_norms(self, core: Core) -> None:
+        """Norms of inputs before everything, if what is made of them is linear in those only."""
+        made = dict(zip(core.sources, (core.q, core.k, core.v), strict=True))
+        for source, heads in made.items():
+            if source != NONE and self._has_norm(core.score_event):
+                self._input_norm(core, source, heads)
+
+    def _input_norm(self, core: Core, source: int, judged: Tensor) -> None:
+        """A norm of one input, of which certain heads are made."""
         x = self.inputs[source]
-        judged = core.v if core.sources[2] == source else core.q
         if self._linear(x, judged):
             return
         for event in self.structure.events[: core.score_event]:
-            rows = self._as_rows(event, 0, x.shape[-1]) if event.op in _NORM_ENDS else None
+            is_end = event.op in _NORM_ENDS and self._source_of(event, 0) == source
+            rows = self._as_rows(event, 0, x.shape[-1]) if is_end else None
             norm = None if rows is None else fitted_norm(x, rows, "input", self.tolerance)
             if norm is not None and self._linear(norm.of(x), judged):
-                self.reading.input_norm = norm
-                return
+                self.reading.input_norms[source] = norm  # the last, which includes the gain
 
     def _has_norm(self, before: int) -> bool:
         """Whether some operation on data can be part of a norm."""
@@ -226,8 +241,7 @@ class Reader:
         found = found or whole_rows(used, base, self.tolerance)
         if found is not None:
             return found
-        says = f"{name} is no linear function of its input"
-        self._depart(name, says, is_foreign=not self.knows_positions)
+        self._depart_after(name, used, source, before)
         return self._natural(name)
 
     def _projected(
@@ -257,6 +271,18 @@ class Reader:
             return replace(made, weight=weight[used_heads], bias=bias[used_heads], order=order)
         return None
 
+    def _depart_after(self, name: str, used: Tensor, source: int, before: int) -> None:
+        """Say where queries, keys or values stop to be a linear function of the input."""
+        says, base, last = f"{name} is no linear function of its input", self._base(source), -1
+        assert base is not None
+        for event, rows in self._candidates(source, before, used.shape[1], used.shape[3]):
+            if solved(base.flatten(0, 1), rows.flatten(0, 1), self.tolerance) is not None:
+                last = event.number
+        line = line_after(self.structure, name, last)
+        if line is not None:
+            says += f": what is done to it in line {line.number} is not understood"
+        self._depart(name, says, line, is_foreign=not self.knows_positions)
+
     def _candidates(
         self, source: int, before: int, heads: int, width: int
     ) -> Iterator[tuple[Event, Tensor]]:
@@ -273,11 +299,11 @@ class Reader:
                         yield event, rows
 
     def _between(self, event: Event, source: int, total: int, before: int) -> Iterator[Tensor]:
-        """Rows as they are after later operations, where any of them can be a norm."""
+        """Rows as they are after later operations, where one of them can be a norm."""
         if not self._has_norm(before):
             return
         for later in self.structure.events[event.number + 1 : before]:
-            if later.op in _NORM_ENDS and self._source_of(later, 0) == source:
+            if later.op in _NORM_ENDS | _MOVES and self._source_of(later, 0) == source:
                 rows = self._as_rows(later, 0, total)
                 if rows is not None:
                     yield rows
@@ -383,20 +409,9 @@ class Reader:
         weight = (product.right if is_left else product.left)[0].T.double()  # (H*v, D)
         found.natural_o = Rows(
             weight=weight.unflatten(0, (self.heads, width)),
-            bias=self._bias_after(product.event, weight.shape[1])[None],
+            bias=bias_after(self.structure, product.event, weight.shape[1])[None],
             order=torch.arange(self.heads),
         )
-
-    def _bias_after(self, event: Event, width: int) -> Tensor:
-        """What is added to the result of a product."""
-        candidates = list(event.given)
-        for later in self.structure.events[event.number + 1 :]:
-            if later.op in ("add", "add_"):
-                candidates += later.given
-        for x in candidates:
-            if x.shape == (width,):
-                return x.double()
-        return torch.zeros(width, dtype=torch.float64)
 
     def _gated_out(self, core: Core, joined: Tensor) -> tuple[Tensor, Tensor] | None:
         """The output projection where a sigmoid of the input multiplies the joined heads."""
@@ -433,9 +448,9 @@ class Reader:
     def _scores(self, core: Core) -> Scores | None:
         """What lies between products and weights."""
         raw = core.q @ core.k.mT
-        found = fitted_scores(raw, core.weights, self.tolerance, self._caps())
+        found = fitted_scores(raw, core.weights, self.tolerance, caps_of(self.structure.events))
         if found is None:
-            wrong = wrong_cap(raw, core.weights, self._caps())
+            wrong = wrong_cap(raw, core.weights, caps_of(self.structure.events))
             if wrong is not None:
                 line = next((e.line for e in self.structure.events if e.op == "tanh"), None)
                 self._depart("scores", wrong, line, is_mistake=True)
@@ -448,23 +463,10 @@ class Reader:
     def _at_softmax(self) -> Scores | None:
         """The same at the first softmax of the products, whatever is done to it later."""
         for raw, weights in self.structure.softmaxes():
-            found = fitted_scores(raw, weights, self.tolerance, self._caps())
+            found = fitted_scores(raw, weights, self.tolerance, caps_of(self.structure.events))
             if found is not None:
                 return found
         return None
-
-    def _caps(self) -> list[float]:
-        """Numbers that a tanh may be scaled with."""
-        caps: list[float] = []
-        for event in self.structure.events:
-            if event.op in ("div", "mul") and len(event.args) == 2:
-                value = event.args[1]
-                if isinstance(value, Tensor) and value.numel() == 1:
-                    value = float(value)
-                if isinstance(value, int | float) and value:
-                    caps += [float(value), 1.0 / float(value)]
-        is_capped = any(event.op == "tanh" for event in self.structure.events)
-        return list(dict.fromkeys(caps)) if is_capped else []
 
     def _out(self, core: Core) -> None:
         """The output projection."""
@@ -485,9 +487,14 @@ class Reader:
         found = solved(joined.flatten(0, 1), self.output.flatten(0, 1), self.tolerance)
         found = found or self._gated_out(core, joined)
         if found is None:
-            self._depart("output", "the output is no linear function of the joined heads")
+            is_added = has_residual(self.inputs[0], joined, self.output, self.tolerance)
+            says = "the output is no linear function of the joined heads"
+            self._depart("output", RESIDUAL if is_added else says, is_foreign=is_added)
             self.reading.o = self.reading.natural_o
             return
+        line = multiplied_after(self.structure, core.message_event)
+        if line is not None:
+            self._depart("concat", MULTIPLIED, line, is_foreign=True)
         heads, width = messages.shape[1], messages.shape[3]
         self.reading.has_out = True
         self.reading.o = Rows(

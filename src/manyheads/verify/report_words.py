@@ -49,6 +49,8 @@ _LABELS = {
     "params": "weights",
     "spec": "settings",
     "spec.position": "positions",
+    "spec.rotary_start": "rotary start",
+    "spec.scale": "scale",
     "spec.order": "keys that are seen",
     "spec.softcap": "soft cap of scores",
     "spec.sinks": "sinks",

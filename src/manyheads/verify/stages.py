@@ -31,8 +31,8 @@ class Stages(Pipeline):
         return [self._keep("input", x) for x in super().norm_inputs(p, *inputs)]
 
     def norm_heads(self, p: Problem, x: Tensor, name: str) -> Tensor:
-        """Queries or keys after a norm."""
-        return self._keep(name, super().norm_heads(p, x, name))
+        """Queries, keys or values after a norm."""
+        return self._keep(name.removeprefix("turned "), super().norm_heads(p, x, name))
 
     def rotate(self, x: Tensor, rotary: Rotary, start: int) -> Tensor:
         """Rotated rows."""

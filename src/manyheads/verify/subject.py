@@ -343,12 +343,16 @@ class Extras:
     """Whether it takes only as many keys as queries."""
     mask_dtype: "torch.dtype | None" = None
     """The type in which masks are to be added, where it is another than that of the input."""
+    exclusive: tuple[str, ...] = ()
+    """Masks that are not given together with a request for causality."""
+    turns_from_first: bool = False
+    """Whether rotary positions of queries and of keys both count from zero."""
     ahead: int | None = None
     """Later keys that a window shows."""
     softcap: float | None = None
     """Soft cap of the scores."""
     norms: "Mapping[str, RowNorm]" = field(default_factory=dict)
-    """Norms by what they normalise: "input", "q" or "k"."""
+    """Norms by what they normalise: as in `Problem`."""
     bias: "Tensor | None" = None
     """(H, N, N), added to the scores."""
     sinks: "Tensor | None" = None

@@ -213,11 +213,13 @@ def _complete(found: Understanding, callee: Callee) -> None:
     _positions(found, reading)
     if reading.scores is not None and not _depends_on_length(found, callee):
         complete_order(found, reading.scores)
+    _rotary_start(found, reading)
     if found.subject.params is None or found.subject.params.is_guessed:
         _weights(found, callee, reading)
     elif reading.scores is not None and reading.q is not None and reading.k is not None:
         found.scale = reading.scores.factor * reading.q.factor * reading.k.factor
     _norms(found, reading)
+    _scale_beside_norms(found)
     if reading.scores is not None:
         complete_extras(found, reading.scores)
 
@@ -249,6 +251,22 @@ def _rotary_words(rotary: Rotary) -> str:
     return f"rotary, {rotary.style}, scaled frequencies {shown}{more} radians{part}{size}"
 
 
+def _rotary_start(found: Understanding, reading: Reading) -> None:
+    """Whether positions of queries and of keys both count from zero, as two sequences have them.
+
+    Beside causality that is aligned to the last key this would be a mistake.
+    """
+    core, q, k = reading.core, reading.q, reading.k
+    if core is None or q is None or k is None or q.rotary is None or q.rotary != k.rotary:
+        return
+    spec = found.subject.spec
+    is_aligned = spec.causal == "always" and spec.causal_corner != "top_left"
+    if core.q.shape[2] == core.k.shape[2] or q.start != k.start or is_aligned:
+        return
+    found.subject = found.subject.with_extras(turns_from_first=True)
+    found.words["spec.rotary_start"] = "positions of queries and of keys both count from zero"
+
+
 def _depends_on_length(found: Understanding, callee: Callee) -> bool:
     """Whether keys that are hidden in long inputs are shown in short ones."""
     reading, spec = found.reading, found.subject.spec
@@ -270,22 +288,34 @@ def _depends_on_length(found: Understanding, callee: Callee) -> bool:
 
 
 def _norms(found: Understanding, reading: Reading) -> None:
-    """Norms of the input, of queries and of keys."""
-    norms: dict[str, RowNorm] = {}
-    if reading.input_norm is not None:
-        norms["input"] = reading.input_norm
-    for name, rows in (("q", reading.q), ("k", reading.k)):
+    """Norms of the inputs, of queries, keys and values."""
+    norms = {("input", "context", "values")[i]: x for i, x in reading.input_norms.items()}
+    for name, rows in (("q", reading.q), ("k", reading.k), ("v", reading.v)):
         if rows is not None and rows.norm is not None:
-            norms[name] = rows.norm
+            norms[f"turned {name}" if rows.is_norm_last else name] = rows.norm
     if not norms:
         return
     found.subject = found.subject.with_extras(norms=norms)
-    names = {"input": "input", "q": "queries", "k": "keys"}
+    names = {"q": "queries", "k": "keys", "v": "values", "values": "input of the values"}
+    names |= {f"turned {n}": f"{names[n]} after rotation" for n in "qk"}
     is_declared = found.subject.spec.qk_norm is not None
-    said = {n: x for n, x in norms.items() if n == "input" or not is_declared}
+    said = {n: x for n, x in norms.items() if n not in ("q", "k") or not is_declared}
     if said:
-        words = (f"{names[n]}: {_norm_words(x)}" for n, x in said.items())
+        words = (f"{names.get(n, n)}: {_norm_words(x)}" for n, x in said.items())
         found.words["spec.norms"] = "; ".join(words)
+
+
+def _scale_beside_norms(found: Understanding) -> None:
+    """Any scale is usual where norms set the length of queries and keys, as in cosines."""
+    spec, norms = found.subject.spec, found.subject.extras.norms
+    of_heads = [norm for name, norm in norms.items() if name.removeprefix("turned ") in ("q", "k")]
+    if spec.scale is not None or found.scale is None or len(of_heads) < 2:
+        return
+    if all(norm.sets_scale for norm in of_heads):
+        found.subject = found.subject.with_spec(scale=found.scale)
+        found.words["spec.scale"] = (
+            f"{found.scale:g}, beside norms that set the length of queries and keys"
+        )
 
 
 def _norm_words(norm: RowNorm) -> str:
@@ -356,6 +386,9 @@ _FOREIGN = {
     "sin": "an angle of the input",
     "cos": "an angle of the input",
     "softplus": "a softplus",
+    "glu": "a gated linear unit",
+    "sign": "a sign",
+    "argmax": "a choice of the largest",
     "elu": "an ELU",
     "fft_fft": "a Fourier transform",
 }
