@@ -257,11 +257,12 @@ def _rotary_start(found: Understanding, reading: Reading) -> None:
     Beside causality that is aligned to the last key this would be a mistake.
     """
     core, q, k = reading.core, reading.q, reading.k
-    if core is None or q is None or k is None or q.rotary is None or q.rotary != k.rotary:
+    if core is None or q is None or k is None or q.rotary is None or k.rotary is None:
         return
     spec = found.subject.spec
     is_aligned = spec.causal == "always" and spec.causal_corner != "top_left"
-    if core.q.shape[2] == core.k.shape[2] or q.start != k.start or is_aligned:
+    is_same = is_same_rotary(q.rotary, k.rotary) and q.start == k.start
+    if core.q.shape[2] == core.k.shape[2] or not is_same or is_aligned:
         return
     found.subject = found.subject.with_extras(turns_from_first=True)
     found.words["spec.rotary_start"] = "positions of queries and of keys both count from zero"

@@ -96,13 +96,17 @@ def _no_graph(ctx: Context, raised: str | None) -> None:
     ctx.failed("gradients", found("gradient-cut", "gradients", says))
 
 
-def _is_partial(ctx: Context) -> bool:
-    """Whether some weights are computed from parameters, which may have other entries too."""
+def _known_part(ctx: Context, expected: Tensor, actual: Tensor) -> Tensor:
+    """The gradient of a parameter where the formula knows it.
+
+    Weights that are computed from parameters may use further entries.
+    """
     params = ctx.subject.params
     if params is None or params.found is None:
-        return False
+        return actual
     weights = {"w_q", "w_k", "w_v"} | ({"w_o"} if params.found.has_out else set())
-    return not weights <= params.found.origins.keys()
+    is_whole = weights <= params.found.origins.keys()
+    return actual if is_whole else torch.where(expected == 0, expected, actual)
 
 
 def _compare(
@@ -114,14 +118,12 @@ def _compare(
     sizes = [float(g.abs().max()) for g in theirs if g is not None and g.numel()]
     largest = max(sizes, default=1.0) or 1.0
     worst, limit = 0.0, max(ctx.tolerance * 100, 1e-9)
-    is_partial = _is_partial(ctx)
     cut: dict[str, float] = {}
     other: dict[str, float] = {}
     for name, have, want in zip(names, mine, theirs, strict=True):
         expected = torch.zeros(()) if want is None else want
         actual = torch.zeros_like(expected) if have is None else have
-        if is_partial and not name.startswith("input "):
-            actual = torch.where(expected == 0, expected, actual)
+        actual = actual if name.startswith("input ") else _known_part(ctx, expected, actual)
         gap = float((actual - expected).abs().max()) / largest
         worst = max(worst, gap if gap == gap else float("inf"))
         if gap <= limit:
