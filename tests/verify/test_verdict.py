@@ -267,7 +267,7 @@ class Gated(Plain):
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = self.project(x)
         y = (self.weights(self.scores(q, k)) @ v).transpose(1, 2).flatten(2)
-        return self.wo(y * self.gate(x).sigmoid())
+        return self.wo(y * self.gate(x).relu())
 
 
 class Bent(Plain):
@@ -284,7 +284,7 @@ class Differential(Plain):
         return scores.softmax(-1) - 0.3 * (scores * 2).softmax(-1)
 
 
-FOREIGN = {Gated: ("sigmoid", ".sigmoid()"), Bent: ("SiLU", "silu(q)")}
+FOREIGN = {Gated: ("ReLU", ".relu()"), Bent: ("SiLU", "silu(q)")}
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
