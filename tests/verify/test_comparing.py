@@ -28,6 +28,8 @@ from tests.verify.pairs import (
 )
 
 SLOW = pytest.mark.slow
+NOT_YET = pytest.mark.xfail(strict=True, reason="names the line that uses a mask, not its maker")
+"""What is known to be wrong; delete the mark when it is right."""
 
 
 def compared(a: str, b: str, **setting: Any) -> Comparison:
@@ -49,7 +51,14 @@ def test_styles_of_the_same_attention_are_equal(tmp_path: Path, first: str, seco
 
 
 @pytest.mark.parametrize(
-    "difference", [DIFFERENT[0], *(pytest.param(one, marks=SLOW) for one in DIFFERENT[1:])]
+    "difference",
+    [
+        DIFFERENT[0],
+        *(
+            pytest.param(one, marks=[SLOW, NOT_YET] if one is DIFFERENT[2] else SLOW)
+            for one in DIFFERENT[1:]
+        ),
+    ],
 )
 def test_one_difference_is_found_with_both_lines(tmp_path: Path, difference: Difference) -> None:
     changed = {"old": difference.old, "new": difference.new}

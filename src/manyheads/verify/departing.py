@@ -296,6 +296,8 @@ def _earliest(a: Watching, b: Watching, tolerance: float, first: Where | None) -
     found = [] if first is None else [first.step]
     if first is not None and first.step in _INPUTS[:2] and first.relation == "factor":
         found = ["scores"]
+    if first is not None and first.step == "scores" and math.isnan(first.factor or 0.0):
+        found = ["masked_scores"]  # they differ in what is hidden
     if found == ["concat"] and ("output" in a.finals) != ("output" in b.finals):
         found = ["output"]  # one has no output projection
     for step in STEPS:
@@ -328,6 +330,7 @@ def _line_at(step: str, where: Where | None, side: Watching) -> Line | None:
     """The line of one side: where it makes what the other does not, if that is at this step."""
     own = side.lines.get(step)
     is_here = where is not None and _level(where.step) <= _level(step)
+    is_here = is_here and (step, where and where.step) != ("masked_scores", "scores")
     if own is not None and (step == "attn_weights" or not is_here):
         return own
     return _line_of(where) or own

@@ -71,7 +71,7 @@ def with_located_weights(known: Understanding, callee: Callee, subject: Subject)
         subject: the declaration, completed.
     """
     reading, seen = known.reading, known.seen
-    if subject.params is not None or reading is None or seen is None:
+    if _is_located(subject) or reading is None or seen is None:
         return subject
     named = {n: x for n, x in all_tensors(callee.made).items() if n in known.names}
     try:
@@ -85,6 +85,13 @@ def with_located_weights(known: Understanding, callee: Callee, subject: Subject)
     return replace(subject, params=ParamSpec(layout="found", found=made.known)).with_spec(
         num_kv_heads=values.num_kv_heads, head_dim=values.head_dim, v_head_dim=values.v_head_dim
     )
+
+
+def _is_located(subject: Subject) -> bool:
+    """Whether the projections are declared, or all found among the parameters."""
+    params = subject.params
+    found = None if params is None else params.found
+    return params is not None and (found is None or {"w_q", "w_k", "w_v"} <= set(found.origins))
 
 
 def _whole(known: Understanding, reading: Reading, parameters: Parameters) -> Reading:
@@ -104,10 +111,12 @@ def _whole(known: Understanding, reading: Reading, parameters: Parameters) -> Re
     )
     found = replace(reading, departures=list(reading.departures))
     for role in "qkv":
-        if getattr(found, role) is None:
+        is_unsure = any(d.step == role for d in reading.departures)
+        if getattr(found, role) is None or is_unsure:
             every = [rows for _, rows in reader.natural(role)]
             rows = [r for r in every if parameters.origin(r.weight) is not None] or every
-            heads = subject.spec.heads if role == "q" else subject.spec.kv_heads
+            partner = {"k": found.v, "v": found.k}.get(role)
+            heads = subject.spec.heads if partner is None else len(partner.weight)
             fitting = [r for r in rows if len(r.weight) == heads]
             setattr(found, role, next(iter(fitting or rows), None))
     return found
