@@ -147,15 +147,6 @@ class ValuesFirst(Plain):
         return self.join(self.weights(self.scores(*rows[:2])) @ rows[2])
 
 
-class DropsReturned(Plain):
-    """Returns weights, in training after dropout."""
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        q, k, v = self.project(x)
-        weights = F.dropout(self.weights(self.scores(q, k)), 0.1, self.training)
-        return self.join(weights @ v), weights
-
-
 class SingleSinks(Plain):
     """The first key is zero and has no value; the softmax works in float32."""
 

@@ -24,7 +24,7 @@ LEGAL = (
     *(kinds.Packed, kinds.HeadByHead, kinds.HeadMinor, kinds.InOut, kinds.Grouped),
     *(kinds.Stacked, kinds.StackedFused, kinds.Cosine, kinds.HeadGains, kinds.ValueNorm),
     *(kinds.Divided, kinds.ContextNorm, kinds.CausalOrMask, kinds.TwoSequences),
-    *(kinds.ValuesFirst, kinds.DropsReturned, kinds.TurnedThenNormed, kinds.SingleSinks),
+    *(kinds.ValuesFirst, kinds.TurnedThenNormed, kinds.SingleSinks),
     kinds.LowRank,
 )
 
