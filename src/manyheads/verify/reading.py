@@ -260,15 +260,10 @@ class Reader:
                 continue
             weight = found[0].unflatten(1, (-1, width)).transpose(0, 1)
             bias = found[1].unflatten(0, (-1, width))
+            chosen, order = made.order.unique(return_inverse=True)
             if name == "q":  # one for each head, even if some are the same
-                return replace(
-                    made,
-                    weight=weight[made.order],
-                    bias=bias[made.order],
-                    order=torch.arange(heads),
-                )
-            used_heads, order = made.order.unique(return_inverse=True)
-            return replace(made, weight=weight[used_heads], bias=bias[used_heads], order=order)
+                chosen, order = made.order, torch.arange(heads)
+            return replace(made, weight=weight[chosen], bias=bias[chosen], order=order)
         return None
 
     def _depart_after(self, name: str, used: Tensor, source: int, before: int) -> None:
