@@ -55,7 +55,7 @@ def test_plans_are_listed_with_what_they_take(capsys: pytest.CaptureFixture[str]
     out, err = capsys.readouterr()
     for name in plan_names():
         assert f"{name}\n  {plan(name).description}\n" in out
-    assert "3 models x 3 seeds = 9 runs of 6,000 steps; TinyStories" in out
+    assert "3 models x 3 seeds = 9 runs of at most 6,000 steps; generated stories" in out
     assert re.search(r"after \d+ learning-rate checks of [\d,]+ steps; TinyStories", out)
     assert "generated stories" in out
     assert err == ""

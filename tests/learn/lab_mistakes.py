@@ -34,7 +34,7 @@ def split_as_a_view(patch: Patch) -> None:
 def softmax_over_queries(patch: Patch) -> None:
     """Normalise the wrong axis."""
     patch.setattr(
-        packed, "softmax_over_keys", lambda masked, allowed: masked.softmax(-2).nan_to_num()
+        packed, "weights_and_sinks", lambda masked, *_: (masked.softmax(-2).nan_to_num(), None)
     )
 
 
@@ -61,8 +61,10 @@ def no_scale(patch: Patch) -> None:
 
 def weights_leak(patch: Patch) -> None:
     """Give later keys a weight that no rounding to three decimals would show."""
-    true_softmax = packed.softmax_over_keys
-    patch.setattr(packed, "softmax_over_keys", lambda m, allowed: true_softmax(m, allowed) + 1e-9)
+    true_softmax = packed.weights_and_sinks
+    patch.setattr(
+        packed, "weights_and_sinks", lambda *given: (true_softmax(*given)[0] + 1e-9, None)
+    )
 
 
 def heads_swapped_in_w_o(patch: Patch) -> None:
@@ -137,8 +139,8 @@ def scores_in_double(patch: Patch) -> None:
     patch.setattr(
         module,
         "trace_from_steps",
-        lambda form, x, heads, found, weights: true_trace(
-            form, x, heads, replace(found, scores=found.scores.double()), weights
+        lambda form, x, heads, found, *rest: true_trace(
+            form, x, heads, replace(found, scores=found.scores.double()), *rest
         ),
     )
 
@@ -147,8 +149,8 @@ def scores_averaged(patch: Patch) -> None:
     """Keep one score matrix for all heads."""
     true_trace = module.trace_from_steps
 
-    def averaged(form: str, x: Tensor, heads: Any, found: Any, weights: Any) -> Any:
-        trace = true_trace(form, x, heads, found, weights)
+    def averaged(*given: Any) -> Any:
+        trace = true_trace(*given)
         object.__setattr__(trace, "scores", trace.scores.mean(1, keepdim=True))
         return trace
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from manyheads.verify.isolation import examine, judged
+from manyheads.verify.isolation import judged
 from manyheads.verify.loading import load_target
 from manyheads.verify.report import VerifyReport
 from manyheads.verify.subject import Spec, Subject

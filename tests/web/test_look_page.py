@@ -41,9 +41,9 @@ def test_a_saved_look_opens_and_is_walked_by_keyboard(
     assert visit.page.locator("#look-head").inner_text() == "Head 1.2"
     assert visit.page.locator(".heads-grid button").count() == 8
     visit.page.locator("[data-name='1.2']").press("ArrowRight")
-    assert visit.page.evaluate("location.hash") == "#look/1.3"
+    visit.page.wait_for_function("() => location.hash === '#look/1.3'")
     visit.page.locator(".picture").press("ArrowUp")
-    assert visit.page.evaluate("location.hash") == "#look/1.3/6"
+    visit.page.wait_for_function("() => location.hash === '#look/1.3/6'")
     visit.page.locator(".picture").hover(position={"x": 2, "y": 2})
     visit.page.evaluate(axe)
     found = visit.page.evaluate(

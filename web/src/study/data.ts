@@ -99,10 +99,9 @@ export function runsOf(study: StudyData, model: string): { index: number; run: S
   return study.runs.map((run, index) => ({ index, run })).filter(({ run }) => run.model === model);
 }
 
-/** The most steps that a run took, and which run of the study it was. */
-export function longestRun(study: StudyData): { index: number; value: number } {
-  const value = Math.max(...study.runs.map(({ steps }) => steps));
-  return { index: study.runs.findIndex(({ steps }) => steps === value), value };
+/** The most steps that a run took. */
+export function longestRun(study: StudyData): number {
+  return Math.max(...study.runs.map(({ steps }) => steps));
 }
 
 /** Where a seed stands in the results. */
