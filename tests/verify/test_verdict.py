@@ -376,6 +376,16 @@ class Large(Plain):
         return self.join(scores.softmax(-1) @ v)
 
 
+class Padded(Plain):
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Any:
+        return super().forward(x)
+
+
+def test_an_argument_that_no_check_used_is_named() -> None:
+    assert any("padding" in limit for limit in judged(drawn(Padded)).limits)
+    assert not any("default" in limit for limit in judged(drawn(Plain)).limits)
+
+
 def test_limits_of_correct_code_come_last_and_leave_it_sound() -> None:
     report = judged(drawn(Large))
     assert report.verdict == "sound", str(report)

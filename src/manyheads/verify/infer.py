@@ -249,11 +249,22 @@ def _with_rest(
             callee.subject = subject
         subject = _with_masks(callee, subject, located, arguments, inferred)
         inferred |= {f"call.{n}": v for n, v in call_words(subject.call).items()}
+    left_out = _left_out(subject, arguments, inferred)
+    if left_out:
+        inferred["call.left_out"] = left_out
     note_on_order(subject, inferred)
     note_on_masks(subject, inferred)
     note_on_slopes(made, subject, inferred)
     subject = _with_dropout(made, subject, inferred)
     return Inference(made=made, subject=subject, inferred=inferred, understanding=known)
+
+
+def _left_out(subject: Subject, arguments: list[Argument], inferred: dict[str, Any]) -> list[str]:
+    """Optional arguments whose purpose no name says, so that no call gives them."""
+    filled = inferred.get("call.filled", {})
+    given = {*filled, *(mask.arg for mask in subject.call.masks or ()), *subject.call.extra}
+    unknown = [a for a in arguments if a.role == "other" and not a.required and a.default is None]
+    return [a.name for a in unknown if a.name not in given]
 
 
 def _with_masks(

@@ -41,6 +41,7 @@ _LABELS = {
     "call.form": "called as",
     "call.layout": "axes of the input",
     "call.filled": "also passed",
+    "call.left_out": "not passed",
     "call.returns": "returns",
     "call.causal_arg": "causal if asked by",
     "call.masks": "masks",

@@ -149,6 +149,7 @@ def verify(
             return replace(problem, seconds=time.perf_counter() - start, inferred=inferred)
         _run_checks(ctx)
         _add_notes(ctx, notes)
+        _name_left_out(ctx, inferred.get("call.left_out", []))
     except SubjectError as error:
         seconds = time.perf_counter() - start
         return undetermined(
@@ -173,6 +174,16 @@ def _noted(note: dict[str, Any]) -> Finding:
     severity: Severity = "warning" if is_reading else "note"
     fix = "declare the mask under call.masks if it is meant" if is_reading else ""
     return found(note["fault"], check, note["says"], severity=severity, fix=fix)
+
+
+def _name_left_out(ctx: Context, names: list[str]) -> None:
+    """Say which arguments no check used."""
+    if names:
+        what = "argument" if len(names) == 1 else "arguments"
+        ctx.limits.append(
+            f"The {what} {', '.join(names)} stayed at the default: what is done with it was not "
+            "checked."
+        )
 
 
 def _context(
