@@ -132,16 +132,7 @@ class DropInAttention(MultiHeadAttention):
             ConfigError: `is_causal` without `attn_mask`.
             ShapeError: nested tensors, or a wrong shape, rank or dtype.
         """
-        if is_causal and attn_mask is None:
-            raise ConfigError(
-                "is_causal (True) is a hint about attn_mask in nn.MultiheadAttention: pass the "
-                "causal attn_mask too"
-            )
-        if query.is_nested or key.is_nested or value.is_nested:
-            raise ShapeError(
-                "query, key or value is a nested tensor: use torch.nested.to_padded_tensor, or "
-                "build nn.TransformerEncoder with enable_nested_tensor=False"
-            )
+        _check_call(query, key, value, attn_mask, is_causal)
         is_self = query is key and key is value
         is_batched = query.dim() == 3
         query, key, value = map(self._batch_first, (query, key, value))
@@ -207,6 +198,27 @@ class DropInAttention(MultiHeadAttention):
         assert weights is not None
         dropped = F.dropout(weights, dropout)
         return weighted_values(dropped, heads.v), dropped
+
+
+def _check_call(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool
+) -> None:
+    """Check what torch takes and this module does not.
+
+    Raises:
+        ConfigError: `is_causal` without `attn_mask`.
+        ShapeError: nested tensors.
+    """
+    if is_causal and attn_mask is None:
+        raise ConfigError(
+            "is_causal (True) is a hint about attn_mask in nn.MultiheadAttention: pass the "
+            "causal attn_mask too"
+        )
+    if query.is_nested or key.is_nested or value.is_nested:
+        raise ShapeError(
+            "query, key or value is a nested tensor: use torch.nested.to_padded_tensor, or "
+            "build nn.TransformerEncoder with enable_nested_tensor=False"
+        )
 
 
 def _check_masks(

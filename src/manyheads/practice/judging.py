@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,12 @@ from manyheads.practice.repairs import any_task
 from manyheads.practice.report import PracticeReport, report_from_json, with_printed
 from manyheads.practice.running import UnmatchedError, load_code, pair, raised_by, run
 from manyheads.practice.task import Task
-from manyheads.verify.contained import ContainedCall, Limits
+from manyheads.verify.contained import Limits
 from manyheads.verify.findings import Finding, Where, short
 from manyheads.verify.isolation import (
     can_isolate,
     judged,
+    outcome_of,
     what_happened,
     worker_streams,
 )
@@ -291,12 +291,7 @@ def _in_own_process(
     begun = time.perf_counter()
     if not can_isolate() or torch.cuda.is_available():  # a forked process cannot use its autograd
         return replace(_caught(task, work), seconds=time.perf_counter() - begun)
-    call = ContainedCall(lambda: _packed(task, work), limits)
-    try:
-        while (outcome := call.step()) is None:
-            wait(call.pipes, timeout=max(0.0, call.remaining))
-    finally:
-        call.stop()
+    outcome = outcome_of(lambda: _packed(task, work), limits)
     if outcome.answer is not None:
         report = report_from_json(outcome.answer)
     else:

@@ -12,7 +12,7 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map
 
 from manyheads.core.errors import SubjectError
 from manyheads.verify.gaps import relative_gap
@@ -114,6 +115,12 @@ class _Slot:
     path: tuple[str, ...]
     """Names that lead there from the subject."""
 
+    def get(self) -> Any:  # noqa: ANN401 - an array of either library
+        """The array there."""
+        if isinstance(self.holder, list | dict):
+            return self.holder[self.key]
+        return getattr(self.holder, self.key)
+
     def put(self, value: object) -> None:
         """Put an array there."""
         if isinstance(self.holder, list | dict):
@@ -174,41 +181,27 @@ class _Twin:
         return made
 
 
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - any arguments
-    """Values with every tensor or array in them changed."""
-    if isinstance(value, Mapping):
-        return {name: _mapped(item, change) for name, item in value.items()}
-    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-        return type(value)(_mapped(item, change) for item in value)
-    return change(value)
-
-
 def _array_of(x: Any) -> Any:  # noqa: ANN401 - any argument
     return x.detach().clone().numpy() if isinstance(x, Tensor) else x
 
 
 def _arrays(value: Any) -> Any:  # noqa: ANN401 - any arguments
     ndarray = _STAND_IN.ndarray
-    return _mapped(value, lambda x: ndarray(x) if isinstance(x, Tensor) else x)
+    return tree_map(lambda x: ndarray(x) if isinstance(x, Tensor) else x, value)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any arguments
-    return _mapped(value, _array_of)
+    return tree_map(_array_of, value)
 
 
 def _tensors(value: Any) -> Any:  # noqa: ANN401 - any answer
     ndarray = _STAND_IN.ndarray
-    return _mapped(value, lambda x: x.tensor if isinstance(x, ndarray) else x)
+    return tree_map(lambda x: x.tensor if isinstance(x, ndarray) else x, value)
 
 
-def _flat(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any answer
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        for item in value:
-            yield from _flat(item)
-    elif isinstance(value, Tensor | np.ndarray):
-        yield torch.as_tensor(value).detach()
+def _numbers(value: object) -> list[Tensor]:
+    leaves = tree_leaves(value)
+    return [torch.as_tensor(x).detach() for x in leaves if isinstance(x, Tensor | np.ndarray)]
 
 
 def _compare(watched: object, own: object) -> None:
@@ -217,7 +210,7 @@ def _compare(watched: object, own: object) -> None:
     Raises:
         SubjectError: they differ.
     """
-    one, two = list(_flat(watched)), list(_flat(own))
+    one, two = _numbers(watched), _numbers(own)
     same = [x.shape for x in one] == [x.shape for x in two]
     gaps = [
         relative_gap(x.double(), y.double()) / _SAME.get(x.dtype, 1e-2)
@@ -241,9 +234,7 @@ class _ArrayModule(nn.Module):
         self.twin = _Twin(watched=watched, own=own)
         ndarray = _STAND_IN.ndarray
         for slot, other in zip(_slots(watched), _slots(own), strict=True):
-            array = slot.holder[slot.key] if isinstance(slot.holder, list | dict) else None
-            value = getattr(slot.holder, slot.key) if array is None else array
-            parameter = nn.Parameter(torch.from_numpy(value.copy()))
+            parameter = nn.Parameter(torch.from_numpy(slot.get().copy()))
             slot.put(ndarray(parameter))
             self._register(slot.path, parameter)
             self.twin.pairs.append((other, parameter))

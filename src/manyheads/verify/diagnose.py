@@ -9,6 +9,7 @@ from manyheads.faults import softmax
 from manyheads.verify.checks.behaviour import dependence, influence, picture
 from manyheads.verify.context import Case, Context, without_masks
 from manyheads.verify.findings import READING, Finding, Severity, Where, found
+from manyheads.verify.gaps import ROUNDING
 from manyheads.verify.locating import locate_case
 from manyheads.verify.understand import foreign_operations, is_half, is_single
 from manyheads.verify.variants import Fit, Observation, fits
@@ -16,7 +17,7 @@ from manyheads.verify.variants import Fit, Observation, fits
 _ON_A_PATH = {"mask-ignored": "mask-lost-on-path", "scale": "scale-option-ignored"}
 _MOST = 3
 _HALF_ROUNDING = 0.03
-_FLOAT32 = 3e-5
+_FLOAT32 = ROUNDING["float32"]
 
 
 def explain_values(ctx: Context) -> None:

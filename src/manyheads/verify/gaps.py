@@ -3,6 +3,9 @@
 import torch
 from torch import Tensor
 
+ROUNDING = {"float64": 1e-9, "float32": 3e-5, "bfloat16": 0.05, "float16": 6e-3}
+"""Largest rounding of an output that each type is expected to give, as a part of the largest."""
+
 
 def relative_gap(actual: Tensor, expected: Tensor) -> float:
     """Largest difference relative to the largest expected number.

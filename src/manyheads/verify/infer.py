@@ -1,7 +1,7 @@
 """Fills in what a subject does not declare: how it is built, called, and where its weights are."""
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -314,7 +314,4 @@ def _located(callee: Callee, subject: Subject) -> Located | None:
         found = callee.located()
     except ManyHeadsError:
         return None
-    if found is None or found.heads is None:
-        return found
-    heads = type(found.heads)(**{n: t.detach().double() for n, t in found.heads.tensors().items()})
-    return replace(found, heads=heads)
+    return None if found is None else found.in_float64()

@@ -257,6 +257,22 @@ def _answer(subject: Subject) -> bytes:
     return answer
 
 
+def outcome_of(work: Callable[[], bytes], limits: Limits) -> Outcome:
+    """What came of a function that runs in a process of its own.
+
+    Args:
+        work: runs the code of subjects; in `worker_streams`.
+        limits: time and memory.
+    """
+    call = ContainedCall(work, limits)
+    try:
+        while (outcome := call.step()) is None:
+            wait(call.pipes, timeout=max(0.0, call.remaining))
+    finally:
+        call.stop()
+    return outcome
+
+
 def answer_of(work: Callable[[], bytes], limits: Limits) -> bytes:
     """The answer of a function that runs in a process of its own.
 
@@ -267,12 +283,7 @@ def answer_of(work: Callable[[], bytes], limits: Limits) -> bytes:
     Raises:
         SubjectError: there is no answer; the message says why and what to do.
     """
-    call = ContainedCall(work, limits)
-    try:
-        while (outcome := call.step()) is None:
-            wait(call.pipes, timeout=max(0.0, call.remaining))
-    finally:
-        call.stop()
+    outcome = outcome_of(work, limits)
     if outcome.answer is None:
         reason, fix = what_happened(outcome, limits)
         raise SubjectError(f"{reason}: {fix}" if fix else reason)

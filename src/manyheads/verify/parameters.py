@@ -111,6 +111,13 @@ class Located:
     shared: bool = False
     """Whether every head's layers are the same object."""
 
+    def in_float64(self) -> "Located":
+        """The same with per-head matrices in float64, through which no gradient flows."""
+        if self.heads is None:
+            return self
+        each = {name: x.detach().double() for name, x in self.heads.tensors().items()}
+        return replace(self, heads=HeadWeights(**each))
+
 
 def _without_kernel(weight: Tensor) -> Tensor:
     """A convolution of kernel size one as a matrix."""

@@ -26,7 +26,7 @@ from manyheads.verify.fitting import (
     with_zeros,
     wrong_cap,
 )
-from manyheads.verify.gaps import relative_gap
+from manyheads.verify.gaps import ROUNDING, relative_gap
 from manyheads.verify.hidden import scores_as_masked
 from manyheads.verify.structure import Structure
 from manyheads.verify.tags import NONE, is_move, product_of
@@ -43,7 +43,7 @@ from manyheads.verify.watch import Event, Line, storage_of
 
 EXACT = 1e-9
 """Largest relative difference of numbers that are the same in float64."""
-SINGLE = 3e-5
+SINGLE = ROUNDING["float32"]
 """The same where a step works in float32."""
 HALF = 1e-2
 """The same where a step works in a half type; only for reading, never for comparing outputs."""

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import SubjectError
-from manyheads.core.weights import HeadWeights
 from manyheads.faults.catalogue import FAULT_KINDS
 from manyheads.verify.arrays import runs_numpy
 from manyheads.verify.calling import prepared
@@ -49,7 +48,7 @@ from manyheads.verify.checks.values import check_returned_weights, check_values,
 from manyheads.verify.context import Check, Context
 from manyheads.verify.diagnose import explain_values, judge_departures
 from manyheads.verify.findings import READING, Finding, Severity, Verdict, found
-from manyheads.verify.parameters import Located
+from manyheads.verify.gaps import ROUNDING
 from manyheads.verify.problems import ProblemMaker
 from manyheads.verify.report import VerifyReport, undetermined
 from manyheads.verify.subject import Subject
@@ -212,9 +211,10 @@ def _first_call(ctx: Context) -> VerifyReport | None:
             again = other.call(problem)
         if again.output is None:
             return undetermined(ctx.subject, f"the call raises {outcome.raised}", fix=_HOW_TO_CALL)
-        ctx.callee, ctx.tolerance, outcome = other, 3e-5, again
+        ctx.callee, ctx.tolerance, outcome = other, ROUNDING["float32"], again
         ctx.located = other.located()
-        ctx.maker = ProblemMaker(ctx.subject, _as_float64(ctx.located))
+        fixed = None if ctx.located is None else ctx.located.in_float64()
+        ctx.maker = ProblemMaker(ctx.subject, fixed)
     assert outcome.output is not None
     have, want = tuple(outcome.output.shape), expected_shape(ctx, problem)
     if have != want:
@@ -243,25 +243,16 @@ def _no_numbers(output: Tensor) -> Finding:
     return found(None, "finite", says, fix="find a division by zero or a query without any key")
 
 
-def _as_float64(located: Located | None) -> Located | None:
-    if located is None or located.heads is None:
-        return located
-    heads = HeadWeights(**{n: t.detach().double() for n, t in located.heads.tensors().items()})
-    return replace(located, heads=heads)
-
-
 def _judge_inner_precision(ctx: Context) -> None:
     """Where a narrower step inside is declared or seen at work, compare at that precision."""
-    declared = {"float32": 3e-5, "bfloat16": 0.05, "float16": 6e-3}.get(
-        ctx.subject.spec.compute_dtype or ""
-    )
-    if declared is not None:
-        ctx.tolerance = max(ctx.tolerance, declared)
+    declared = ctx.subject.spec.compute_dtype
+    if declared not in (None, "float64"):
+        ctx.tolerance = max(ctx.tolerance, ROUNDING[declared])
         return
     seen = ctx.known.seen
     if ctx.tolerance > 1e-9 or seen is None or not is_single(seen.structure.events):
         return
-    ctx.tolerance = 3e-5
+    ctx.tolerance = ROUNDING["float32"]
     line = next((e.line for e in seen.structure.events if is_single([e])), None)
     where = f", line {line.number}" if line is not None else ""
     ctx.limits.append(f"A step inside works in float32, though the input is float64{where}.")

@@ -9,12 +9,11 @@ from torch.utils._pytree import tree_map
 
 from manyheads.core.text import brief
 from manyheads.verify.calling import Callee
+from manyheads.verify.gaps import ROUNDING
 from manyheads.verify.subject import NoSubjectError
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 """Types in which an implementation can be run."""
-_ROUNDING = {"float64": 1e-9, "float32": 3e-5, "bfloat16": 0.05, "float16": 6e-3}
-"""Largest rounding of the output that each type is expected to give, as a part of the largest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +62,7 @@ class Setting:
 
     def tolerance(self, plain: float) -> float:
         """Largest gap that rounding explains, where it is `plain` in float64 on the CPU."""
-        return plain if self.dtype is None else max(plain, _ROUNDING[self.dtype])
+        return plain if self.dtype is None else max(plain, ROUNDING[self.dtype])
 
     def __str__(self) -> str:
         """In words that follow "run"."""
